@@ -1,0 +1,37 @@
+# make demo | test | lint | format. Everything lives in .venv; what is installed is not installed again.
+PYTHON ?= python3
+BIN := .venv/bin
+RUN := outputs/demo/$(shell date +%Y-%m-%d_%H-%M-%S)
+
+.PHONY: demo test lint format
+.DELETE_ON_ERROR:
+
+demo: .venv/installed
+	$(BIN)/python train.py experiment=demo hydra.run.dir=$(RUN)
+	$(BIN)/python evaluate.py run=$(RUN)
+	@echo
+	@echo "The run: $(RUN)/ (metrics.csv, summary.json, checkpoints/). Try:"
+	@echo "  echo 'Gurcu pu ma ma nibi papa me neba ?' | $(BIN)/python translate.py run=$(RUN) alignments=true"
+	@echo "  $(BIN)/python evaluate.py run=$(RUN) data.test=long"
+
+test: .venv/installed-dev
+	$(BIN)/python -m pytest
+
+lint: .venv/installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: .venv/installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.venv/installed: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	@touch $@
+
+.venv/installed-dev: .venv/installed requirements-dev.txt
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	@touch $@

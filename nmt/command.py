@@ -1,0 +1,166 @@
+"""The command line: verbs that read KEY=VALUE, and errors in plain words."""
+
+import difflib
+import functools
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra import compose
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import (
+    ConfigCompositionException,
+    InstantiationException,
+    MissingConfigException,
+    OverrideParseException,
+)
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from nmt.errors import ConfigurationError, UserError
+
+OmegaConf.register_new_resolver("twice", lambda size: 2 * int(size), replace=True)
+OmegaConf.register_new_resolver("half", lambda size: int(size) // 2, replace=True)
+OmegaConf.register_new_resolver("default", lambda value, other: other if value is None else value, replace=True)
+
+WANTS_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
+CONFIGURATIONS = Path(__file__).parent.parent / "conf"
+
+
+@contextmanager
+def in_plain_words() -> Iterator[None]:
+    """Errors as one line on standard error and an exit code; HYDRA_FULL_ERROR=1 shows the traceback."""
+    if WANTS_TRACEBACK:
+        yield
+        return
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then lets errors through to here
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except Exception as error:
+        sys.exit(f"error: {explain(error)}")
+
+
+def leaves_at_once(job: Callable[[DictConfig], Any]) -> Callable[[DictConfig], Any]:
+    """A single run's error is explained and ends the program; in a sweep Hydra goes on to the other jobs first."""
+
+    @functools.wraps(job)
+    def guarded(config: DictConfig) -> Any:
+        try:
+            return job(config)
+        except Exception as error:
+            if HydraConfig.get().mode == RunMode.MULTIRUN or WANTS_TRACEBACK:
+                raise
+            sys.exit(f"error: {explain(error)}")
+
+    return guarded
+
+
+def read_arguments(name: str, arguments: list[str], usage: str) -> tuple[DictConfig, list[str]]:
+    """KEY=VALUE arguments over conf/NAME.yaml; those that begin with `data.` are given back, for the run's own data."""
+    if any(argument in ("-h", "--help", "help") for argument in arguments):
+        print(usage.strip())
+        sys.exit(0)
+    known = OmegaConf.load(CONFIGURATIONS / f"{name}.yaml")
+    OmegaConf.set_struct(known, True)
+    for argument in arguments:
+        if "=" not in argument:
+            raise ConfigurationError(f"{argument}: arguments are KEY=VALUE, such as run=FOLDER; --help says more")
+    of_data = [argument for argument in arguments if argument.startswith("data.")]
+    own = [argument for argument in arguments if not argument.startswith("data.")]
+    return OmegaConf.merge(known, OmegaConf.from_dotlist(own)), of_data
+
+
+def explain(error: BaseException) -> str:
+    """One line that names the key or place, and what is allowed."""
+    chain = list(_causes(error))
+    for cause in chain:
+        if isinstance(cause, UserError):
+            return str(cause)
+    for cause in chain:
+        if explained := _explain_configuration(cause):
+            return explained
+    return _misfit() or f"{type(chain[-1]).__name__}: {_first_line(chain[-1])}"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _explain_configuration(error: BaseException) -> str | None:
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, choice = error.missing_cfg_file.rpartition("/")
+        choices = [option for option in error.options or [] if not option.startswith("_")]
+        return f"{group}={choice}: no such choice; there are {', '.join(choices)}{_closest(choice, choices)}"
+    if isinstance(error, ValueError) and "Config group override" in str(error):
+        return "an argument has no key before its =: arguments are KEY=VALUE or GROUP=CHOICE"
+    if isinstance(error, OverrideParseException):
+        return f"cannot read the argument {error.override}: {_first_line(error)}"
+    if isinstance(error, ConfigCompositionException) and isinstance(error.__cause__, OmegaConfBaseException):
+        return None  # the cause knows more
+    if isinstance(error, InstantiationException):
+        return _explain_instantiation(error)
+    if isinstance(error, OmegaConfBaseException):
+        return _explain_key(error)
+    return None
+
+
+def _explain_key(error: OmegaConfBaseException) -> str:
+    if "not in struct" in str(error) and isinstance(error.parent_node, DictConfig):
+        place = str(error.full_key).rpartition(".")[0]
+        siblings = [str(key) for key in error.parent_node if not str(key).startswith(("_", "hydra"))]
+        where = f"{place} has" if place else "there are"
+        return f"{error.full_key}: no such key; {where} {', '.join(siblings)}{_closest(str(error.key), siblings)}"
+    return f"{error.full_key}: {_first_line(error)}" if error.full_key else _first_line(error)
+
+
+def _explain_instantiation(error: InstantiationException) -> str | None:
+    place = re.search(r"full_key: (\S+)", str(error))
+    where = place[1].removeprefix("model.decoder.attention").removeprefix("model.") if place else "the configuration"
+    if place and place[1].startswith("model.decoder.attention"):
+        where = f"attention{where}"
+    if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
+        return f"{where}.{unknown[1]}: no such setting here"
+    if absent := re.search(r"missing \d+ required .*argument.*?: (.*?)\\?[\"']*\)", str(error)):
+        return f"{where}: needs {absent[1]}"
+    return _misfit() or f"{where}: {_first_line(error.__cause__ or error)}"
+
+
+def _misfit() -> str | None:
+    """The first KEY=VALUE of the command whose value is of another kind than the default."""
+    if not (GlobalHydra.instance().is_initialized() and HydraConfig.initialized()):
+        return None
+    overrides = OverridesParser.create().parse_overrides(list(HydraConfig.get().overrides.task))
+    groups = {path.name for path in CONFIGURATIONS.iterdir() if path.is_dir()}
+    chosen = [override.input_line for override in overrides if override.get_key_element().strip("+~") in groups]
+    defaults = compose("config", overrides=chosen)
+    for override in overrides:
+        default, value = OmegaConf.select(defaults, override.key_or_group), override.value()
+        for kind, name in (((bool,), "true or false"), ((int, float), "a number")):
+            if isinstance(default, kind) and value is not None and not isinstance(value, kind):
+                return f"{override.key_or_group}={value}: {name} is expected (the default is {default})"
+    return None
+
+
+def _closest(word: str, choices: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(choices), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().split("\n")
+    return re.sub(r"\s+", " ", lines[0]) or type(error).__name__

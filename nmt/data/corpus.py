@@ -1,0 +1,118 @@
+"""Reading parallel text: plain, gzip or zstd files, UTF-8, one sentence a line; defects are named by file and line."""
+
+import gzip
+import hashlib
+import io
+from collections.abc import Iterable, Iterator
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from nmt.errors import DataError
+
+LONGEST_LINE = 20_000  # characters; beyond it a file is hardly one sentence a line
+
+
+class Line(NamedTuple):
+    source: str
+    target: str
+
+
+class FilePairs:
+    """Two files whose lines belong together. `empty_side`: is a pair with one blank side an error, or dropped?"""
+
+    def __init__(self, source: str, target: str, *, empty_side: str = "error"):
+        if empty_side not in ("error", "drop"):
+            raise DataError(f"data.empty_side={empty_side}: choose error or drop")
+        self.source, self.target, self.empty_side = Path(source), Path(target), empty_side
+        self.blank = 0  # pairs dropped in the last pass
+
+    def identity(self) -> object:
+        return {"files": [file_identity(self.source), file_identity(self.target)], "empty_side": self.empty_side}
+
+    def __iter__(self) -> Iterator[Line]:
+        self.blank = 0
+        number = 0
+        missing = object()
+        pairs = zip_longest(read_lines(self.source), read_lines(self.target), fillvalue=missing)
+        for number, (source, target) in enumerate(pairs, start=1):
+            if source is missing or target is missing:
+                raise DataError(
+                    self._uneven(shorter=self.source if source is missing else self.target, lines=number - 1)
+                )
+            if source and target:
+                yield Line(source, target)
+            elif source or target:
+                self._empty(number, self.target if source else self.source)
+            else:
+                self.blank += 1
+        if number == 0:
+            raise DataError(f"{self.source} and {self.target} are empty: nothing to read")
+
+    def _empty(self, number: int, file: Path) -> None:
+        if self.empty_side == "error":
+            raise DataError(
+                f"{file}, line {number}: empty, but its other side is not; mend the line, or drop such pairs with "
+                "data.empty_side=drop"
+            )
+        self.blank += 1
+
+    def _uneven(self, shorter: Path, lines: int) -> str:
+        longer = self.target if shorter == self.source else self.source
+        return (
+            f"{shorter} ends after line {lines}, {longer} goes on: the two sides of a corpus must have the same number "
+            "of lines"
+        )
+
+
+def in_blocks(items: Iterable, size: int) -> Iterator[list]:
+    iterator = iter(items)
+    while block := list(islice(iterator, size)):
+        yield block
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Stripped lines, split at line feeds only (a line separator inside a sentence is not a new sentence)."""
+    with open_text(path) as stream:
+        number = 0
+        try:
+            for number, raw in enumerate(stream, start=1):
+                line = raw.decode("utf-8").strip()
+                if len(line) > LONGEST_LINE:
+                    raise DataError(
+                        f"{path}, line {number}: {len(line)} characters; one sentence a line is expected, at most "
+                        f"{LONGEST_LINE} characters"
+                    )
+                yield line
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
+        except (EOFError, OSError, ValueError) as error:  # a cut or damaged archive
+            raise DataError(f"{path}, after line {number}: cannot be read ({error})") from None
+
+
+def open_text(path: Path) -> BinaryIO:
+    """Open by what the file is, not by its name."""
+    try:
+        stream = open(path, "rb")  # noqa: SIM115 – handed on
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be opened ({error.strerror})") from None
+    magic = stream.read(4)
+    stream.seek(0)
+    if magic[:2] == b"\x1f\x8b":
+        return gzip.open(stream)
+    if magic == b"\x28\xb5\x2f\xfd":
+        import zstandard
+
+        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(stream, closefd=True))
+    return stream
+
+
+def file_identity(path: Path) -> str:
+    """A digest of a file's content, whatever its name."""
+    try:
+        with open(path, "rb") as stream:
+            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except OSError as error:
+        raise DataError(f"{path}: {'no such file' if isinstance(error, FileNotFoundError) else error}") from None

@@ -1,0 +1,81 @@
+"""Parallel data sets of the hub, by the `datasets` library: mapped from disk or streamed."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nmt.data.corpus import Line, file_identity
+from nmt.errors import ConfigurationError, DataError
+
+
+class HubPairs:
+    """A split of a data set: `column` holds {language: sentence}, or `source` and `target` are columns themselves."""
+
+    def __init__(
+        self,
+        split: str,
+        *,
+        path: str | None,
+        name: str | None = None,
+        revision: str | None = None,
+        data_files: Mapping[str, str] | None = None,
+        streaming: bool = False,
+        column: str | None = "translation",
+        source: str,
+        target: str,
+    ):
+        if path is None:
+            raise ConfigurationError(
+                "data.reader.path must be given: OWNER/NAME on the hub, or a format such as parquet or json"
+            )
+        self.split, self.path, self.name, self.revision = split, path, name, revision
+        self.data_files = dict(data_files) if data_files else None
+        self.streaming, self.column, self.source, self.target = streaming, column, source, target
+        self.blank = 0
+
+    def identity(self) -> object:
+        """Local files by their content; a data set of the hub by its name and revision."""
+        files = {}
+        if self.data_files:
+            if self.split not in self.data_files:
+                raise DataError(
+                    f"data.reader.data_files names no split '{self.split}', only {', '.join(self.data_files)}"
+                )
+            files = {"files": file_identity(Path(self.data_files[self.split]))}
+        described = [self.path, self.name, self.revision, self.split, self.column, self.source, self.target]
+        return {"hub": described} | files
+
+    def __iter__(self) -> Iterator[Line]:
+        self.blank = 0
+        for number, row in enumerate(self._rows(), start=1):
+            source, target = (self._sentence(row, key, number) for key in (self.source, self.target))
+            if source and target:
+                yield Line(source, target)
+            else:
+                self.blank += 1
+
+    def _rows(self) -> Any:
+        from datasets import load_dataset
+
+        try:
+            return load_dataset(
+                self.path,
+                self.name,
+                split=self.split,
+                revision=self.revision,
+                data_files=self.data_files,
+                streaming=self.streaming,
+            )
+        except Exception as error:
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            raise DataError(f"data.reader.path={self.path}, split {self.split}: cannot be loaded ({reason})") from error
+
+    def _sentence(self, row: Mapping[str, Any], key: str, number: int) -> str:
+        cells = row if self.column is None else row.get(self.column)
+        if not isinstance(cells, Mapping) or key not in cells:
+            found = ", ".join(cells) if isinstance(cells, Mapping) else ", ".join(row)
+            raise ConfigurationError(
+                f"{self.path}, split {self.split}, row {number}: no '{key}' in column {self.column}; there are {found}. "
+                "Set data.reader.column, data.reader.source and data.reader.target"
+            )
+        return " ".join((cells[key] or "").split())

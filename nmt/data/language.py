@@ -1,0 +1,99 @@
+"""One side of a language pair: from raw text to numbers, and from numbers to text that a person would write."""
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import numpy as np
+
+from nmt.data.vocabulary import Vocabulary
+from nmt.errors import ConfigurationError
+
+TOKENIZERS = ("none", "moses", "characters")
+_IDEOGRAPH = "\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocessing:
+    """What happens to raw text before the vocabulary. A plain value, so that worker processes can be sent one.
+
+    tokenizer: `none` – already separated by white space; `moses`; `characters` – Chinese and Japanese characters stand
+    alone, other text is split as Moses does.
+    """
+
+    language: str
+    normalize: bool
+    tokenizer: str
+    lowercase: bool
+
+    def __post_init__(self):
+        if self.tokenizer not in TOKENIZERS:
+            raise ConfigurationError(
+                f"data.source.tokenizer or data.target.tokenizer is {self.tokenizer}: choose {', '.join(TOKENIZERS)}"
+            )
+
+    def __call__(self, line: str) -> str:
+        """Raw text → words separated by single blanks."""
+        for step in self._steps:
+            line = step(line)
+        return " ".join(line.split())
+
+    @cached_property
+    def _steps(self) -> list[Callable[[str], str]]:
+        """Lowercase first, as Multi30k's own preparation does."""
+        steps = [str.lower] if self.lowercase else []
+        if self.normalize:
+            from sacremoses import MosesPunctNormalizer
+
+            steps.append(MosesPunctNormalizer(self.language).normalize)
+        if self.tokenizer == "characters":
+            steps.append(_separate_ideographs)
+        if self.tokenizer != "none":
+            from sacremoses import MosesTokenizer
+
+            tokenizer = MosesTokenizer(self.language)
+            steps.append(lambda line: tokenizer.tokenize(line, return_str=True, escape=True))
+        return steps
+
+    def restore(self, words: str) -> str:
+        """Words separated by blanks → text as it is written."""
+        if self.tokenizer == "none":
+            return words
+        text = self._detokenizer.detokenize(words.split(), return_str=True, unescape=True)
+        return _join_ideographs(text) if self.tokenizer == "characters" else text
+
+    @cached_property
+    def _detokenizer(self):
+        from sacremoses import MosesDetokenizer
+
+        return MosesDetokenizer(self.language)
+
+    def __getstate__(self):
+        return asdict(self)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+
+def _separate_ideographs(line: str) -> str:
+    return re.sub(f"([{_IDEOGRAPH}])", r" \1 ", line)
+
+
+def _join_ideographs(line: str) -> str:
+    return re.sub(f"(?<=[{_IDEOGRAPH}]) +| +(?=[{_IDEOGRAPH}])", "", line)
+
+
+@dataclass(frozen=True)
+class Language:
+    """Preprocessing and vocabulary together: all that translating needs to know of a side."""
+
+    preprocessing: Preprocessing
+    vocabulary: Vocabulary
+
+    def numbers(self, lines: list[str]) -> list[np.ndarray]:
+        return self.vocabulary.encode([self.preprocessing(line) for line in lines])
+
+    def words(self, numbers) -> str:
+        """Words separated by blanks, as the models see them."""
+        return " ".join(self.vocabulary.words(numbers))

@@ -1,0 +1,159 @@
+"""The DataModule: corpora, languages and batches of one experiment."""
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from pytorch_lightning import LightningDataModule
+
+from nmt.data.batches import BatchLoader, Plan
+from nmt.data.language import Preprocessing
+from nmt.data.prepared import Pairs, Prepared, Sides, prepare
+from nmt.errors import ConfigurationError, DataError
+
+log = logging.getLogger(__name__)
+
+
+class TranslationData(LightningDataModule):
+    """What `conf/data` describes.
+
+    reader(**train), reader(**valid) and reader(**tests[name]) give parallel text; `source` and `target` say how each
+    side is preprocessed, `vocabulary` how words are numbered, `batches` how sentences are put together, `score` how
+    translations are compared with references, `missing` what to say where files are missing.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        dir: str,
+        reader: Callable[..., Pairs],
+        train: Mapping,
+        valid: Mapping,
+        tests: Mapping[str, Mapping],
+        test: str | None,
+        source: Preprocessing,
+        target: Preprocessing,
+        vocabulary: Mapping,
+        max_length: int | None,
+        source_end: bool,
+        batches: Plan,
+        valid_batches: Plan,
+        cache: str,
+        seed: int,
+        missing: str | None,
+        score: Mapping,
+    ):
+        super().__init__()
+        self.name, self.dir, self.score = name, dir, dict(score)
+        self.reader, self.train_files, self.valid_files = reader, train, valid
+        self.tests, self.test, self.missing = tests, test, missing
+        self.preprocessing = Sides(source, target)
+        self.vocabulary = dict(vocabulary)
+        self.max_length, self.source_end, self.seed = max_length, source_end, seed
+        self.plan, self.valid_plan = batches, valid_batches
+        self.cache = Path(cache)
+        self.prepared: Prepared | None = None
+
+    def prepare(self) -> Prepared:
+        """Reads or makes the cache entry; safe to call from many processes at once."""
+        if self.prepared is None:
+            try:
+                self.prepared = prepare(
+                    self.cache,
+                    train=self._read("train", self.train_files),
+                    valid=self._read("valid", self.valid_files),
+                    tests=self._tests_at_hand(),
+                    preprocessing=self.preprocessing,
+                    vocabulary=self.vocabulary,
+                )
+            except DataError as error:
+                hint = f" ({self.missing})" if self.missing and "no such file" in str(error) else ""
+                raise DataError(f"{error}{hint}") from None
+            self._report(self.prepared.about)
+        return self.prepared
+
+    def test_pairs(self, name: str | None = None) -> tuple[str, Pairs]:
+        """A named test set, the configured one without a name; `valid` is one too."""
+        name = name or self.test or "valid"
+        if name == "valid":
+            return name, self._read("valid", self.valid_files)
+        if name not in self.tests:
+            raise ConfigurationError(
+                f"data.test={name}: no such test set; choose one of {', '.join([*self.tests, 'valid'])}"
+            )
+        return name, self._read(f"tests.{name}", self.tests[name])
+
+    def train_dataloader(self) -> BatchLoader:
+        return self._loader("train", self.plan, shuffle=True, sentences=self._short_enough())
+
+    def val_dataloader(self) -> BatchLoader:
+        prepared = self.prepare()
+        return self._loader(
+            "valid", self.valid_plan, shuffle=False, sentences=np.arange(len(prepared.split("valid")[0]))
+        )
+
+    def _loader(self, split: str, plan: Plan, *, shuffle: bool, sentences: np.ndarray) -> BatchLoader:
+        rank, ranks = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+        return BatchLoader(
+            self.prepare().split(split),
+            plan,
+            sentences=sentences,
+            seed=self.seed,
+            shuffle=shuffle,
+            source_end=self.source_end,
+            rank=rank,
+            ranks=ranks,
+        )
+
+    def _short_enough(self) -> np.ndarray:
+        text = self.prepare().split("train")
+        longer = np.maximum(text.source.lengths, text.target.lengths)
+        kept = np.flatnonzero((longer <= (self.max_length or np.inf)) & (longer > 0))
+        if len(kept) == 0:
+            raise ConfigurationError(f"data.max_length={self.max_length}: no training pair is that short")
+        if len(kept) < len(longer):
+            log.info(
+                "left out %d of %d training pairs longer than %s", len(longer) - len(kept), len(longer), self.max_length
+            )
+        return kept
+
+    def _read(self, key: str, files: Mapping) -> Pairs:
+        absent = [f"data.{key}.{name}" for name, value in files.items() if value is None]
+        if absent:
+            raise ConfigurationError(f"{' and '.join(absent)} must be given: the files to read")
+        return self.reader(**files)
+
+    def _tests_at_hand(self) -> dict[str, Pairs]:
+        found = {}
+        for name, files in self.tests.items():
+            pairs = self._read(f"tests.{name}", files)
+            try:
+                pairs.identity()
+            except DataError:
+                continue  # said clearly when that test set is asked for
+            found[name] = pairs
+        return found
+
+    def _report(self, about: Mapping) -> None:
+        for split in ("train", "valid"):
+            counts = about[split]
+            log.info(
+                "%s: %d pairs, unknown words %.2f %% / %.2f %%, %d blank pairs dropped",
+                split,
+                counts["pairs"],
+                100 * counts["source_unknown_rate"],
+                100 * counts["target_unknown_rate"],
+                counts["blank_pairs_dropped"],
+            )
+        for name, leak in about["leaks"].items():
+            if leak["source_in_train"] or leak["target_in_train"]:
+                log.warning(
+                    "%s: of %d sentences %d sources, %d targets and %d whole pairs also stand in the training text",
+                    name,
+                    leak["sentences"],
+                    leak["source_in_train"],
+                    leak["target_in_train"],
+                    leak["pair_in_train"],
+                )

@@ -1,0 +1,301 @@
+"""Corpora prepared once: preprocessed, turned into numbers, and kept as memory-mapped arrays under a cache.
+
+A cache entry is named by everything that decides its content. It is written beside its place and renamed into it, under
+a lock: of several processes that need it at once one prepares it, the others wait, and none sees half of it.
+Memory does not grow with the corpus: text streams through in blocks.
+"""
+
+import hashlib
+import json
+import logging
+import multiprocessing
+import os
+import shutil
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import tokenizers
+from filelock import FileLock
+
+from nmt.data.corpus import Line, in_blocks
+from nmt.data.language import Language
+from nmt.data.vocabulary import UNKNOWN, Vocabulary
+from nmt.errors import DataError
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1  # of the cache entries: raise it when their content changes
+BLOCK = 4096  # pairs handled at once
+SIDES = ("source", "target")
+
+
+class Pairs(Protocol):
+    """Parallel text: can be read any number of times, and says what its content is."""
+
+    blank: int
+
+    def __iter__(self) -> Iterator[Line]: ...
+
+    def identity(self) -> object: ...
+
+
+class Sides(NamedTuple):
+    """Anything that exists once for each side."""
+
+    source: object
+    target: object
+
+
+class EncodedText:
+    """Sentences of one side as one long array and the offsets at which each begins."""
+
+    def __init__(self, numbers: np.ndarray, offsets: np.ndarray):
+        self.numbers, self.offsets = numbers, offsets
+
+    @classmethod
+    def open(cls, folder: Path, name: str) -> "EncodedText":
+        """Memory-mapped."""
+        return cls(_memory_map(folder / f"{name}.numbers"), np.load(folder / f"{name}.offsets.npy"))
+
+    @classmethod
+    def of_lines(cls, vocabulary: Vocabulary, lines: list[str]) -> "EncodedText":
+        numbers, lengths = vocabulary.encode_flat(lines)
+        return cls(numbers, np.concatenate([[0], np.cumsum(lengths)]))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.numbers[self.offsets[index] : self.offsets[index + 1]]
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+
+class Prepared:
+    """A cache entry, open for reading."""
+
+    def __init__(self, folder: Path, preprocessing: Sides):
+        self.folder = folder
+        self.about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+        self.languages = Sides(
+            *(
+                Language(getattr(preprocessing, side), Vocabulary.load(folder / f"{side}.tokenizer.json"))
+                for side in SIDES
+            )
+        )
+
+    def split(self, name: str) -> Sides:
+        return Sides(*(EncodedText.open(self.folder, f"{name}.{side}") for side in SIDES))
+
+    def lines(self, name: str, side: str, *, raw: bool) -> list[str]:
+        return _read_lines(self.folder / f"{name}.{side}.{'raw' if raw else 'words'}")
+
+
+def prepare(
+    cache: Path,
+    *,
+    train: Pairs,
+    valid: Pairs,
+    tests: dict[str, Pairs],
+    preprocessing: Sides,
+    vocabulary: dict,
+) -> Prepared:
+    """The cache entry for these corpora and settings, made if it is not there yet. `tests` are searched for leaks."""
+    settings = {
+        "format": FORMAT,
+        "tokenizers": tokenizers.__version__,
+        "train": train.identity(),
+        "valid": valid.identity(),
+        "tests": {name: pairs.identity() for name, pairs in sorted(tests.items())},
+        "preprocessing": [asdict(side) for side in preprocessing],
+        "vocabulary": vocabulary,
+    }
+    key = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=10).hexdigest()
+    folder = cache / key
+    if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with FileLock(cache / f"{key}.lock"):
+            if not folder.exists():
+                _make(folder, settings, train, valid, tests, preprocessing, vocabulary)
+    return Prepared(folder, preprocessing)
+
+
+def _make(
+    folder: Path,
+    settings: dict,
+    train: Pairs,
+    valid: Pairs,
+    tests: dict[str, Pairs],
+    preprocessing: Sides,
+    vocabulary: dict,
+) -> None:
+    draft = folder.with_name(f"{folder.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)  # left by a process that was killed
+    draft.mkdir()
+    try:
+        with Workers(preprocessing) as workers:
+            about = {"valid": _write_words(draft, "valid", workers.read(valid), keep_raw=True)}
+            held_out = {"valid": _pairs_of_words(draft, "valid")} | {
+                name: [(line.source, line.target) for _, line in workers.read(pairs)] for name, pairs in tests.items()
+            }
+            leaks = LeakSearch(held_out)
+            about["train"] = _write_words(draft, "train", leaks.watch(workers.read(train)), keep_raw=False)
+            about["leaks"] = leaks.found()
+        for split, pairs in (("train", train), ("valid", valid)):
+            about[split]["blank_pairs_dropped"] += pairs.blank
+            if not about[split]["pairs"]:
+                raise DataError(f"data.{split}: nothing is left after preprocessing")
+        _learn_vocabularies(draft, vocabulary)
+        for side in SIDES:
+            language = Vocabulary.load(draft / f"{side}.tokenizer.json")
+            for split in ("train", "valid"):
+                about[split][f"{side}_unknown_rate"] = _write_numbers(draft, f"{split}.{side}", language)
+            (draft / f"train.{side}.words").unlink()
+        text = json.dumps({"settings": settings} | about, indent=2, ensure_ascii=False)
+        (draft / "about.json").write_text(text, encoding="utf-8")
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    draft.rename(folder)
+
+
+class Workers:
+    """Preprocesses pairs, in as many processes as there are cores where the work is worth sending."""
+
+    def __init__(self, preprocessing: Sides):
+        self.preprocessing = preprocessing
+        self.cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> "Workers":
+        if any(side.tokenizer != "none" or side.normalize for side in self.preprocessing):
+            context = multiprocessing.get_context("spawn")  # a fork would copy threads' locks
+            self.pool = ProcessPoolExecutor(self.cores, mp_context=context)
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self.pool:
+            self.pool.shutdown(cancel_futures=True)
+
+    def read(self, pairs: Iterable[Line]) -> Iterator[tuple[Line, Line]]:
+        """(raw, preprocessed) pairs in order; pairs that preprocessing leaves blank included."""
+        blocks = in_blocks(pairs, BLOCK)
+        if self.pool is None:
+            for block in blocks:
+                yield from zip(block, _preprocess(self.preprocessing, block), strict=True)
+            return
+        waiting: deque = deque()  # bounded, so that a fast reader does not fill the memory
+        for block in blocks:
+            waiting.append((block, self.pool.submit(_preprocess, self.preprocessing, block)))
+            if len(waiting) > 2 * self.cores:
+                raw, done = waiting.popleft()
+                yield from zip(raw, done.result(), strict=True)
+        for raw, done in waiting:
+            yield from zip(raw, done.result(), strict=True)
+
+
+def _preprocess(preprocessing: Sides, block: list[Line]) -> list[Line]:
+    return [Line(preprocessing.source(source), preprocessing.target(target)) for source, target in block]
+
+
+class LeakSearch:
+    """Which held-out sentences also stand in the training text, by side and as pairs."""
+
+    def __init__(self, held_out: dict[str, list[tuple[str, str]]]):
+        self.held_out = held_out
+        everything = [pair for pairs in held_out.values() for pair in pairs]
+        self.sought = [{source for source, _ in everything}, {target for _, target in everything}, set(everything)]
+        self.seen: list[set] = [set(), set(), set()]
+
+    def watch(self, pairs: Iterable[tuple[Line, Line]]) -> Iterator[tuple[Line, Line]]:
+        for raw, line in pairs:
+            in_source, in_target = line.source in self.sought[0], line.target in self.sought[1]
+            if in_source:
+                self.seen[0].add(line.source)
+            if in_target:
+                self.seen[1].add(line.target)
+                if in_source:
+                    self.seen[2].add(tuple(line))
+            yield raw, line
+
+    def found(self) -> dict[str, dict[str, int]]:
+        sources, targets, pairs = self.seen
+        return {
+            name: {
+                "sentences": len(held),
+                "source_in_train": sum(source in sources for source, _ in held),
+                "target_in_train": sum(target in targets for _, target in held),
+                "pair_in_train": sum(pair in pairs for pair in held),
+            }
+            for name, held in self.held_out.items()
+        }
+
+
+def _write_words(folder: Path, split: str, pairs: Iterable[tuple[Line, Line]], *, keep_raw: bool) -> dict[str, int]:
+    written = blank = 0
+    names = [f"{split}.{side}.{kind}" for kind in (["words", "raw"] if keep_raw else ["words"]) for side in SIDES]
+    with ExitStack() as opened:
+        files = [opened.enter_context(open(folder / name, "w", encoding="utf-8", newline="\n")) for name in names]
+        for raw, line in pairs:
+            if not (line.source and line.target):
+                blank += 1
+                continue
+            written += 1
+            for file, text in zip(files, (*line, *raw) if keep_raw else line, strict=True):
+                file.write(text + "\n")
+    return {"pairs": written, "blank_pairs_dropped": blank}
+
+
+def _pairs_of_words(folder: Path, split: str) -> list[tuple[str, str]]:
+    return list(zip(*(_read_lines(folder / f"{split}.{side}.words") for side in SIDES), strict=True))
+
+
+def _read_lines(path: Path) -> list[str]:
+    """Split at line feeds only: raw text may hold other line separators."""
+    return path.read_bytes().decode("utf-8").split("\n")[:-1]
+
+
+def _learn_vocabularies(folder: Path, settings: dict) -> None:
+    settings = dict(settings)
+    joint = settings.pop("joint")
+    files = [folder / f"train.{side}.words" for side in SIDES]
+    for side, texts in zip(SIDES, (files, files) if joint else ([files[0]], [files[1]]), strict=True):
+        path = folder / f"{side}.tokenizer.json"
+        if joint and side == "target":
+            shutil.copyfile(folder / "source.tokenizer.json", path)
+        else:
+            blocks = (block for file in texts for block in _line_blocks(file))
+            path.write_text(Vocabulary.learn(blocks, **settings).to_json(), encoding="utf-8")
+
+
+def _line_blocks(file: Path) -> Iterator[list[str]]:
+    with open(file, encoding="utf-8", newline="\n") as stream:
+        for block in in_blocks(stream, BLOCK):
+            yield [line[:-1] for line in block]
+
+
+def _write_numbers(folder: Path, name: str, vocabulary: Vocabulary) -> float:
+    """Returns the share of unknown words."""
+    offsets, unknown, position = [np.zeros(1, dtype=np.int64)], 0, 0
+    with open(folder / f"{name}.numbers", "wb") as stream:
+        for block in _line_blocks(folder / f"{name}.words"):
+            numbers, lengths = vocabulary.encode_flat(block)
+            numbers.tofile(stream)
+            offsets.append(position + np.cumsum(lengths))
+            position += len(numbers)
+            unknown += int((numbers == UNKNOWN).sum())
+    np.save(folder / f"{name}.offsets.npy", np.concatenate(offsets))
+    return unknown / max(1, position)
+
+
+def _memory_map(path: Path) -> np.ndarray:
+    return np.memmap(path, dtype=np.int32, mode="r") if path.stat().st_size else np.zeros(0, dtype=np.int32)

@@ -1,0 +1,115 @@
+"""Vocabularies: words or BPE, learned and stored by the `tokenizers` library as standard tokenizer.json files."""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from nmt.errors import ConfigurationError
+
+PAD, UNKNOWN, START, END = range(4)
+SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
+WORD_END = "</w>"  # marks a BPE piece that ends a word
+
+
+class Vocabulary:
+    """Numbers for the pieces of white-space separated words, and back."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self.tokenizer = tokenizer
+
+    @classmethod
+    def learn(cls, lines: Iterable[str], *, kind: str, size: int, minimum_count: int) -> "Vocabulary":
+        """The `size` most frequent words, or BPE pieces (specials included), seen at least `minimum_count` times."""
+        if kind == "words":
+            tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL[UNKNOWN]))
+            trainer = trainers.WordLevelTrainer
+            settings = {}
+        elif kind == "bpe":
+            tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[UNKNOWN], end_of_word_suffix=WORD_END))
+            tokenizer.decoder = decoders.BPEDecoder(suffix=WORD_END)
+            trainer = trainers.BpeTrainer
+            settings = {"end_of_word_suffix": WORD_END}
+        else:
+            raise ConfigurationError(f"data.vocabulary.kind={kind}: choose words or bpe")
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        tokenizer.train_from_iterator(
+            lines,
+            trainer(
+                vocab_size=size,
+                min_frequency=minimum_count,
+                special_tokens=SPECIAL,
+                show_progress=False,
+                **settings,
+            ),
+        )
+        return cls(tokenizer)
+
+    @classmethod
+    def load(cls, path: Path) -> "Vocabulary":
+        return cls.from_json(path.read_text(encoding="utf-8"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Vocabulary":
+        return cls(Tokenizer.from_str(text))
+
+    def to_json(self) -> str:
+        return self.tokenizer.to_str(pretty=False)
+
+    def __len__(self) -> int:
+        return self.tokenizer.get_vocab_size()
+
+    def __contains__(self, piece: str) -> bool:
+        return self.tokenizer.token_to_id(piece) is not None
+
+    def encode_flat(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """All numbers one after another, and how many each line has; without start and end symbols. Uses every core."""
+        encodings = self.tokenizer.encode_batch_fast(lines, add_special_tokens=False)
+        numbers = [encoding.ids for encoding in encodings]
+        lengths = np.fromiter(map(len, numbers), dtype=np.int64, count=len(numbers))
+        flat = np.fromiter(chain.from_iterable(numbers), dtype=np.int32, count=int(lengths.sum()))
+        flat[flat < len(SPECIAL)] = UNKNOWN  # a text that spells "</s>" does not end the sentence
+        return flat, lengths
+
+    def encode(self, lines: list[str]) -> list[np.ndarray]:
+        flat, lengths = self.encode_flat(lines)
+        return np.split(flat, np.cumsum(lengths)[:-1]) if lines else []
+
+    def pieces(self, numbers: Iterable[int]) -> list[str]:
+        return [self.tokenizer.id_to_token(int(number)) for number in numbers]
+
+    def words(self, numbers: Iterable[int]) -> list[str]:
+        return ["".join(group) for group in self._words_of_pieces(self.pieces(numbers))]
+
+    def word_of_piece(self, numbers: Iterable[int]) -> list[int]:
+        """For each piece the position of the word it belongs to."""
+        return [word for word, group in enumerate(self._words_of_pieces(self.pieces(numbers))) for _ in group]
+
+    def _words_of_pieces(self, pieces: list[str]) -> Iterator[list[str]]:
+        if not self.subwords:
+            yield from ([piece] for piece in pieces)
+            return
+        group = []
+        for piece in pieces:
+            group.append(piece.removesuffix(WORD_END))
+            if piece.endswith(WORD_END):
+                yield group
+                group = []
+        if group:
+            yield group
+
+    @cached_property
+    def subwords(self) -> bool:
+        return isinstance(self.tokenizer.model, models.BPE)
+
+    @cached_property
+    def ends_word(self) -> np.ndarray:
+        """For each number whether it ends a word, the end symbol counting as one: words can be counted in numbers."""
+        if not self.subwords:
+            return np.ones(len(self), dtype=bool)
+        ends = np.array([piece.endswith(WORD_END) for piece in self.pieces(range(len(self)))])
+        ends[END] = True
+        return ends

@@ -1,0 +1,13 @@
+"""The errors a user can mend: each is one line that says what is wrong, where, and what to do."""
+
+
+class UserError(Exception):
+    """Something in the command, the configuration or the data; shown as one line, without a traceback."""
+
+
+class ConfigurationError(UserError):
+    """A setting that does not exist, does not fit, or cannot be combined with another."""
+
+
+class DataError(UserError):
+    """Text that cannot be used as it is; the message names the file and the line."""

@@ -1,0 +1,1 @@
+"""Attention: how a decoder looks at the source. Joined from small parts (see `joined`)."""

@@ -1,0 +1,105 @@
+"""The output layer and its loss: nothing here runs inside the decoding loop.
+
+The loss walks over the words in chunks, and makes a chunk's gradient as soon as its softmax is known, so that no
+(words, vocabulary) tensor ever exists as a whole.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+CHUNK_ELEMENTS = 2**22  # logits held at once: 16 MiB of float32
+
+
+class Loss(NamedTuple):
+    """Sums over the words of a batch, in nats."""
+
+    objective: Float[Tensor, ""]  # what is minimised: with label smoothing
+    likelihood: Float[Tensor, ""]  # the negative log-likelihood, without
+
+
+class Output(nn.Module):
+    """log p(y) = log softmax(W x + b); W may be the target embedding (tied), b is left out in Luong 2015."""
+
+    def __init__(self, *, input_size: int, vocabulary_size: int, bias: bool):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary_size, input_size))
+        self.bias = nn.Parameter(torch.empty(vocabulary_size)) if bias else None
+
+    def forward(self, vectors: Float[Tensor, "*steps output"]) -> Float[Tensor, "*steps vocabulary"]:
+        return functional.linear(vectors, self.weight, self.bias)
+
+    def loss(
+        self, vectors: Float[Tensor, "words output"], targets: Int[Tensor, " words"], smoothing: float = 0.0
+    ) -> Loss:
+        """Label smoothing ε puts (1 − ε) on the word and ε / V on every word of the vocabulary."""
+        return Loss(*_ChunkedLoss.apply(vectors, self.weight, self.bias, targets, smoothing))
+
+
+class _ChunkedLoss(torch.autograd.Function):
+    """−Σ log p(target), with the gradients made on the way: they are linear in the incoming one."""
+
+    @staticmethod
+    def forward(ctx, vectors, weight, bias, targets, smoothing):
+        needs_gradient = any(ctx.needs_input_grad)
+        compute = _autocast_type(vectors)
+        weight_used, vectors_used = weight.to(compute), vectors.to(compute)
+        precise = torch.promote_types(compute, torch.float32)
+        objective = likelihood = vectors.new_zeros((), dtype=precise)
+        vector_gradient = torch.empty_like(vectors_used) if needs_gradient else None
+        weight_gradient = torch.zeros_like(weight) if needs_gradient else None
+        bias_gradient = torch.zeros_like(bias) if needs_gradient and bias is not None else None
+        rows = max(1, CHUNK_ELEMENTS // weight.shape[0])
+        for start in range(0, vectors.shape[0], rows):
+            chunk = slice(start, start + rows)
+            logits = functional.linear(vectors_used[chunk], weight_used).to(precise)
+            if bias is not None:
+                logits += bias
+            normalizer = logits.logsumexp(1)
+            at_target = logits.gather(1, targets[chunk, None])[:, 0]
+            nats = (normalizer - at_target).sum()
+            likelihood = likelihood + nats
+            uniform = normalizer.sum() - logits.sum() / weight.shape[0] if smoothing else 0.0
+            objective = objective + (1 - smoothing) * nats + smoothing * uniform
+            if needs_gradient:
+                gradient = _softmax_gradient(logits, normalizer, targets[chunk], smoothing)
+                if bias is not None:
+                    bias_gradient += gradient.sum(0)
+                gradient = gradient.to(compute)
+                torch.mm(gradient, weight_used, out=vector_gradient[chunk])
+                _accumulate(weight_gradient, gradient, vectors_used[chunk])
+        ctx.save_for_backward(vector_gradient, weight_gradient, bias_gradient)
+        ctx.mark_non_differentiable(likelihood)
+        ctx.vector_type = vectors.dtype
+        return objective, likelihood
+
+    @staticmethod
+    def backward(ctx, scale, _):
+        vectors, weight, bias = ctx.saved_tensors
+        return vectors.to(ctx.vector_type) * scale, weight * scale, None if bias is None else bias * scale, None, None
+
+
+def _softmax_gradient(logits: Tensor, normalizer: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """softmax(logits) − the smoothed target distribution, in the place of the logits."""
+    gradient = logits.sub_(normalizer[:, None]).exp_()
+    if smoothing:
+        gradient -= smoothing / logits.shape[1]
+    rows = torch.arange(targets.shape[0], device=targets.device)
+    gradient[rows, targets] -= 1 - smoothing
+    return gradient
+
+
+def _accumulate(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """total += leftᵀ right"""
+    if left.dtype == total.dtype:
+        total.addmm_(left.t(), right)
+    else:
+        total += left.t() @ right
+
+
+def _autocast_type(tensor: Tensor) -> torch.dtype:
+    device = tensor.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tensor.dtype

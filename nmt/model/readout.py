@@ -1,0 +1,70 @@
+"""Readouts: from a step's features to the vector the vocabulary is scored with; after the loop, on all steps."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+State = Float[Tensor, "*steps state"]
+Word = Float[Tensor, "*steps word"]
+Context = Float[Tensor, "*steps context"]
+Output = Float[Tensor, "*steps output"]
+
+
+class _Deep(nn.Module):
+    """U_o s + V_o e(y_{i-1}) + C_o c_i: the sum both deep outputs start from."""
+
+    def __init__(self, state_size: int, word_size: int, context_size: int, sum_size: int):
+        super().__init__()
+        self.state = nn.Linear(state_size, sum_size)
+        self.word = nn.Linear(word_size, sum_size, bias=False)
+        self.context = nn.Linear(context_size, sum_size, bias=False)
+
+    def total(self, state: State, word: Word, context: Context) -> Output:
+        return self.state(state) + self.word(word) + self.context(context)
+
+
+class DeepOutput(_Deep):
+    """tanh(W_l s_i + W_p e(y_{i-1}) + W_c c_i); dl4mt, Wang 2016 eq. 14."""
+
+    def __init__(self, *, state_size: int, word_size: int, context_size: int, output_size: int, dropout: float):
+        super().__init__(state_size, word_size, context_size, output_size)
+        self.output_size = output_size
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, state: State, word: Word, context: Context) -> Output:
+        return self.dropout(torch.tanh(self.total(state, word, context)))
+
+
+class Maxout(_Deep):
+    """max over adjacent pairs of the sum, then linear to the word's size; Bahdanau 2015 §A.2.2, GroundHog."""
+
+    def __init__(
+        self,
+        *,
+        state_size: int,
+        word_size: int,
+        context_size: int,
+        maxout_size: int,
+        output_size: int,
+        dropout: float,
+    ):
+        super().__init__(state_size, word_size, context_size, 2 * maxout_size)
+        self.output_size = output_size
+        self.dropout = nn.Dropout(dropout)
+        self.projection = nn.Linear(maxout_size, output_size, bias=False)
+
+    def forward(self, state: State, word: Word, context: Context) -> Output:
+        pairs = self.total(state, word, context).unflatten(-1, (-1, 2))
+        return self.projection(self.dropout(pairs.amax(-1)))
+
+
+class Direct(nn.Module):
+    """The state itself: Luong 2015, where the decoder's h̃_i is all the softmax sees."""
+
+    def __init__(self, *, state_size: int, dropout: float):
+        super().__init__()
+        self.output_size = state_size
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, state: State, word: Word, context: Context) -> Output:
+        return self.dropout(state)

@@ -1,0 +1,116 @@
+"""A run's folder: what training leaves behind and everything after it reads.
+
+    .hydra/ · checkpoints/{best,last}.ckpt · metrics.csv · summary.json · train.log · tokenizer files
+    <test set>/{hypotheses.txt,scores.json,alignments.npz} · wandb/
+
+A checkpoint alone is enough to translate: it carries its configuration and vocabularies as plain containers, and is
+loaded with `weights_only=True`. Nothing named in it is called unless it belongs to this package or to torch.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import hydra.utils
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from nmt.data.language import Language, Preprocessing
+from nmt.data.prepared import SIDES, Sides
+from nmt.data.vocabulary import Vocabulary
+from nmt.errors import UserError
+from nmt.model.translator import Translator
+
+TRUSTED = ("nmt.model.", "nmt.data.", "nmt.search.beam", "torch.nn.init")
+
+
+class Run:
+    """A trained model, opened by its folder or by one of its checkpoints."""
+
+    def __init__(self, path: str):
+        self.folder, self.checkpoint = _locate(Path(path))
+        stored = self._load()
+        self.config: DictConfig = OmegaConf.create(stored["nmt"]["config"])
+        self.languages = Sides(
+            *(
+                Language(
+                    Preprocessing(**_plain(self.config.data[side])),
+                    Vocabulary.from_json(stored["nmt"]["vocabularies"][side]),
+                )
+                for side in SIDES
+            )
+        )
+        self.model = build_model(self.config)
+        weights = {
+            name.removeprefix("model."): value
+            for name, value in stored["state_dict"].items()
+            if name.startswith("model.")
+        }
+        self.model.load_state_dict(weights)
+        self.model.eval()
+        self.step = stored["global_step"]
+
+    def _load(self) -> dict[str, Any]:
+        try:
+            stored = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
+        except Exception as error:
+            reason = str(error).split("\n")[0]
+            raise UserError(f"{self.checkpoint}: cannot be loaded as a checkpoint ({reason})") from error
+        if "nmt" not in stored:
+            raise UserError(f"{self.checkpoint}: a checkpoint, but not of a run of this project")
+        return stored
+
+
+def _locate(path: Path) -> tuple[Path, Path]:
+    if path.is_file():
+        folder = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+        return folder, path
+    if not path.is_dir():
+        raise UserError(f"run={path}: no such folder or checkpoint")
+    for name in ("best", "last"):
+        if (checkpoint := path / "checkpoints" / f"{name}.ckpt").is_file():
+            return path, checkpoint
+    raise UserError(
+        f"run={path}: holds no checkpoints/best.ckpt or checkpoints/last.ckpt; did its training get that far?"
+    )
+
+
+def build_model(config: DictConfig) -> Translator:
+    """Compose the model a configuration describes."""
+    trust(OmegaConf.to_container(config.model, resolve=True))
+    return hydra.utils.instantiate(config.model)
+
+
+def trust(node: Any, where: str = "model") -> None:
+    """A stored configuration may only name what this project is made of: loading a run must not run something else."""
+    if isinstance(node, Mapping):
+        target = node.get("_target_")
+        if target is not None and not _trusted(str(target)):
+            raise UserError(f"{where}._target_={target}: refused; a run may only name {', '.join(TRUSTED)}")
+        for key, value in node.items():
+            trust(value, f"{where}.{key}")
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            trust(value, f"{where}[{index}]")
+
+
+def _trusted(target: str) -> bool:
+    """By name, and by where the thing is defined: nmt.model.encoder.torch.hub.load is not of this project."""
+    return target.startswith(TRUSTED) and getattr(hydra.utils.get_object(target), "__module__", "").startswith(TRUSTED)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Written beside its place and moved there: a reader sees the old file or the new one."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+def _plain(node: DictConfig) -> dict[str, Any]:
+    return {key: value for key, value in OmegaConf.to_container(node, resolve=True).items() if key != "_target_"}

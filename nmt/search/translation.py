@@ -1,0 +1,74 @@
+"""Translating lines of text: in batches of like length, in the order they came."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.data.batches import pad_rows, pad_source
+from nmt.data.corpus import in_blocks
+from nmt.data.prepared import Sides
+from nmt.data.vocabulary import END, SPECIAL
+from nmt.model.translator import Translator
+from nmt.search.alignment import to_words
+from nmt.search.beam import Hypothesis, Search, search
+
+READ_AHEAD = 20  # batches sorted together
+
+
+class Translation(NamedTuple):
+    """One translation of a line. Words and alignment may end with the end symbol, where the model saw or made one."""
+
+    source: list[str]
+    target: list[str]
+    text: str  # as a person would write it
+    words: str  # as the model sees it, without the end symbol
+    score: float
+    log_probability: float
+    alignment: np.ndarray  # (target, source)
+
+    def word_alignment(self) -> np.ndarray:
+        """Without the end symbols."""
+        rows, columns = (sum(word != SPECIAL[END] for word in side) for side in (self.target, self.source))
+        return self.alignment[:rows, :columns]
+
+
+class TextTranslator:
+    """A model with its languages: text in, text out."""
+
+    def __init__(self, model: Translator, languages: Sides, *, source_end: bool, device: str = "cpu"):
+        self.model = model.to(device).eval()
+        self.languages, self.source_end, self.device = languages, source_end, device
+
+    def __call__(self, lines: Iterable[str], how: Search, *, batch_size: int = 64) -> Iterator[list[Translation]]:
+        """The n best translations of each line, in order; a blank line has none."""
+        for block in in_blocks(lines, READ_AHEAD * batch_size):
+            yield from self._block(block, how, batch_size)
+
+    def _block(self, lines: list[str], how: Search, batch_size: int) -> list[list[Translation]]:
+        rows = self.languages.source.numbers(lines)
+        found: list[list[Translation]] = [[] for _ in lines]
+        order = [index for index in np.argsort([len(row) for row in rows], kind="stable") if len(rows[index])]
+        for batch in in_blocks(order, batch_size):
+            source, lengths = pad_source(*pad_rows([rows[index] for index in batch]), source_end=self.source_end)
+            for index, hypotheses in zip(batch, search(self.model, source.to(self.device), lengths, how), strict=True):
+                found[index] = [self.spell(rows[index], hypothesis) for hypothesis in hypotheses]
+        return found
+
+    def spell(self, source: np.ndarray, best: Hypothesis) -> Translation:
+        """A hypothesis in words."""
+        ends = best.alignment.shape[1] > len(source), best.alignment.shape[0] > len(best.words)
+        words, places = [], []
+        for language, numbers, ended in zip(self.languages, (source, best.words), ends, strict=True):
+            spelled = language.vocabulary.words(numbers)
+            words.append(spelled + [SPECIAL[END]] * ended)
+            places.append(language.vocabulary.word_of_piece(numbers) + [len(spelled)] * ended)
+        said = " ".join(words[1][: len(words[1]) - ends[1]])
+        return Translation(
+            *words,
+            text=self.languages.target.preprocessing.restore(said),
+            words=said,
+            score=best.score,
+            log_probability=best.log_probability,
+            alignment=to_words(best.alignment, *places),
+        )

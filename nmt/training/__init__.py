@@ -1,0 +1,1 @@
+"""Training: the LightningModule, schedules, callbacks, and the road from a config to a finished run."""

@@ -1,0 +1,124 @@
+"""What is watched while training: speed, gradients, progress, and what the model says."""
+
+import logging
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from pytorch_lightning import Callback, Trainer
+from torch import Tensor
+
+from nmt.data.batches import Batch
+from nmt.data.vocabulary import END, SPECIAL
+from nmt.training.module import Training
+
+log = logging.getLogger(__name__)
+
+
+class Throughput(Callback):
+    """Target words a second, over all ranks, validation left out."""
+
+    def on_fit_start(self, trainer: Trainer, module: Training) -> None:
+        self.words = 0
+        self.seconds = 0.0
+
+    def on_train_batch_start(self, trainer: Trainer, module: Training, batch: Batch, batch_idx: int) -> None:
+        now = time.perf_counter()
+        self.resumed = now if batch_idx == 0 or not hasattr(self, "resumed") else self.resumed
+
+    def on_train_batch_end(
+        self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        now = time.perf_counter()
+        self.words += batch.whole_words
+        self.seconds += now - self.resumed
+        self.resumed = now
+        module.log("train/tokens_per_second", self.rate(), rank_zero_only=True, batch_size=1)
+
+    def on_validation_end(self, trainer: Trainer, module: Training) -> None:
+        self.resumed = time.perf_counter()
+
+    def rate(self) -> float:
+        return self.words / max(self.seconds, 1e-9)
+
+
+class GradientNorm(Callback):
+    """The norm before clipping."""
+
+    def on_before_optimizer_step(self, trainer: Trainer, module: Training, optimizer: Any) -> None:
+        if trainer.global_step % trainer.log_every_n_steps == 0:
+            gradients = [p.grad for p in module.model.parameters() if p.grad is not None]
+            module.log("train/gradient_norm", torch.nn.utils.get_total_norm(gradients), batch_size=1)
+
+
+class Progress(Callback):
+    """Where there is no terminal for a bar: a line now and then, and one a validation."""
+
+    def __init__(self, seconds: float = 30.0):
+        self.seconds = seconds
+        self.bar = sys.stderr.isatty()
+
+    def on_train_start(self, trainer: Trainer, module: Training) -> None:
+        self.said = time.perf_counter()
+
+    def on_train_batch_end(
+        self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        if not self.bar and time.perf_counter() - self.said > self.seconds:
+            self._say(trainer, f"batch {batch_idx + 1} of {trainer.num_training_batches}", ("train/loss",))
+
+    def on_validation_end(self, trainer: Trainer, module: Training) -> None:
+        if not trainer.sanity_checking:
+            self._say(trainer, "validated", ("train/loss", "valid/loss", "valid/perplexity", "valid/bleu"))
+
+    def _say(self, trainer: Trainer, what: str, names: tuple[str, ...]) -> None:
+        self.said = time.perf_counter()
+        metrics = trainer.callback_metrics
+        values = ", ".join(f"{name} {float(metrics[name]):.4g}" for name in names if name in metrics)
+        if trainer.is_global_zero:
+            log.info("epoch %d, step %d, %s: %s", trainer.current_epoch, trainer.global_step, what, values)
+
+
+class Translations(Callback):
+    """The first validation sentences, translated: as a table and as alignment heatmaps, where a logger takes them."""
+
+    def __init__(self, count: int = 8):
+        self.count = count
+
+    def on_validation_end(self, trainer: Trainer, module: Training) -> None:
+        if trainer.sanity_checking or not trainer.is_global_zero:
+            return
+        shown = [self._sentence(module, number) for number in range(self.count) if number in module.translated]
+        for logger in trainer.loggers:
+            if hasattr(logger, "log_table"):  # W&B
+                logger.log_table(
+                    "valid/translations", ["source", "reference", "translation"], [row for row, _ in shown]
+                )
+                for number, (_, heatmap) in enumerate(shown):  # one key a picture: W&B shows a list at one size
+                    logger.log_image(f"valid/alignment_{number}", [_image(*heatmap)])
+            elif hasattr(logger.experiment, "add_image"):  # TensorBoard
+                for number, (row, heatmap) in enumerate(shown):
+                    image = _image(*heatmap)
+                    logger.experiment.add_image(
+                        f"valid/alignment_{number}", image, trainer.global_step, dataformats="HWC"
+                    )
+                    logger.experiment.add_text(f"valid/translation_{number}", "  \n".join(row), trainer.global_step)
+
+    def _sentence(self, module: Training, number: int) -> tuple[list[str], tuple[list[str], list[str], np.ndarray]]:
+        best, prepared = module.translated[number], module.prepared
+        languages = prepared.languages
+        pieces = languages.source.vocabulary.pieces(prepared.split("valid").source[number])
+        source = pieces + [SPECIAL[END]] * (best.alignment.shape[1] - len(pieces))
+        target = languages.target.vocabulary.pieces(best.words)
+        target += [SPECIAL[END]] * (best.alignment.shape[0] - len(target))
+        said = languages.target.words(best.words)
+        lines = [prepared.lines("valid", side, raw=False)[number] for side in ("source", "target")]
+        return [*lines, said], (source, target, best.alignment)
+
+
+def _image(source: list[str], target: list[str], alignment: Tensor) -> np.ndarray:
+    from nmt.evaluation.heatmap import draw, to_pixels
+
+    return to_pixels(draw(source, target, alignment))

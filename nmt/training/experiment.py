@@ -1,0 +1,149 @@
+"""From a composed configuration to a finished run: data → model → callbacks → loggers → trainer → fit."""
+
+import importlib.metadata
+import logging
+import os
+import platform
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hydra.utils
+import pytorch_lightning
+import torch
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning import Trainer
+from pytorch_lightning.loggers import CSVLogger, Logger, WandbLogger
+
+from nmt.data.prepared import Prepared
+from nmt.run import build_model, write_json, write_text
+from nmt.training.module import Training, parameter_counts
+
+log = logging.getLogger(__name__)
+
+VERSIONS = ("torch", "pytorch-lightning", "hydra-core", "tokenizers", "sacrebleu", "wandb")
+
+
+def train(config: DictConfig) -> float | None:
+    """Trains what the configuration composed; gives the best validation score, for sweepers."""
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    with recorded(folder) as summary:
+        _settle_surroundings(config)
+        data = hydra.utils.instantiate(config.data)
+        prepared = data.prepare()
+        module = _compose(config, prepared, folder)
+        summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
+        log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
+        loggers = [hydra.utils.instantiate(logger) for logger in config.logger.values()]
+        summary["loggers"] = loggers
+        trainer = _trainer(config, folder, loggers)
+        for logger in loggers:
+            if not isinstance(logger, CSVLogger):  # its hparams.yaml would be one more copy of .hydra/config.yaml
+                logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
+        trainer.fit(module, data, ckpt_path=config.ckpt_path, weights_only=True)
+        summary |= _results(trainer)
+    return summary.get("best", {}).get("score")
+
+
+@contextmanager
+def recorded(folder: Path) -> Iterator[dict[str, Any]]:
+    """Keeps `summary.json`: whatever happens, it says how the run ended; loggers are closed accordingly."""
+    started = time.perf_counter()
+    summary: dict[str, Any] = {"status": "running", "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    write_json(folder / "summary.json", summary)
+    try:
+        yield summary
+        summary["status"] = "completed"
+    except BaseException as error:
+        summary["status"] = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        summary["error"] = f"{type(error).__name__}: {error}"
+        summary["traceback"] = traceback.format_exc()
+        log.debug("the traceback", exc_info=True)
+        raise
+    finally:
+        loggers = summary.pop("loggers", [])
+        summary["wall_seconds"] = round(time.perf_counter() - started, 1)
+        write_json(folder / "summary.json", summary)
+        _close(loggers, exit_code=0 if summary["status"] == "completed" else 1)
+        log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
+
+
+def _settle_surroundings(config: DictConfig) -> None:
+    os.environ.setdefault("WANDB_SILENT", "true")  # the summary says where its files are
+    warnings.filterwarnings("ignore", message="Experiment logs directory")  # it is the run's own folder
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own, of torch's pytrees
+    torch.set_float32_matmul_precision(config.matmul_precision)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    pytorch_lightning.seed_everything(config.seed, workers=True, verbose=False)
+
+
+def _compose(config: DictConfig, prepared: Prepared, folder: Path) -> Training:
+    """The LightningModule; the model's vocabulary sizes are known only now."""
+    source, target = (language.vocabulary for language in prepared.languages)
+    config.model.source_vocabulary_size, config.model.target_vocabulary_size = len(source), len(target)
+    vocabularies = {"source": source.to_json(), "target": target.to_json()}
+    for side, text in vocabularies.items():
+        write_text(folder / f"{side}.tokenizer.json", text)
+    return Training(
+        model=build_model(config),
+        optimizer=hydra.utils.instantiate(config.optimizer),
+        schedule=hydra.utils.instantiate(config.schedule),
+        prepared=prepared,
+        validation_search=hydra.utils.instantiate(config.validation),
+        record={"config": OmegaConf.to_container(config), "vocabularies": vocabularies},
+        **config.loss,
+    )
+
+
+def _trainer(config: DictConfig, folder: Path, loggers: list[Logger]) -> Trainer:
+    callbacks = [hydra.utils.instantiate(callback) for callback in config.callbacks.values()]
+    return hydra.utils.instantiate(
+        config.trainer,
+        logger=loggers,
+        callbacks=callbacks,
+        default_root_dir=str(folder),
+        enable_progress_bar=sys.stderr.isatty(),
+    )
+
+
+def _results(trainer: Trainer) -> dict[str, Any]:
+    checkpoint = trainer.checkpoint_callback
+    results: dict[str, Any] = {
+        "steps": trainer.global_step,
+        "epochs": trainer.current_epoch,
+        "last": {name: float(value) for name, value in sorted(trainer.callback_metrics.items())},
+    }
+    if checkpoint is not None and checkpoint.best_model_score is not None:
+        results["best"] = {
+            "metric": checkpoint.monitor,
+            "score": float(checkpoint.best_model_score),
+            "checkpoint": os.path.relpath(checkpoint.best_model_path, trainer.default_root_dir),
+        }
+    return results
+
+
+def _close(loggers: list[Logger], exit_code: int) -> None:
+    """A W&B run left open would swallow the next job's."""
+    for logger in loggers:
+        logger.finalize("success" if exit_code == 0 else "failed")
+        if isinstance(logger, WandbLogger):
+            logger.experiment.finish(exit_code=exit_code)
+
+
+def versions() -> dict[str, str]:
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in VERSIONS}
+
+
+def git_commit() -> str | None:
+    """Of the code that ran, with a + where files were changed."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty=+"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or None

@@ -1,0 +1,101 @@
+"""The one LightningModule: it trains whatever translator the configuration composed."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytorch_lightning
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from nmt.data.batches import Batch
+from nmt.data.prepared import Prepared
+from nmt.errors import ConfigurationError
+from nmt.evaluation.bleu import corpus_bleu
+from nmt.model.translator import Translator
+from nmt.search.beam import Hypothesis, Search, search
+from nmt.training.ranks import gathered, summed
+
+
+class Training(pytorch_lightning.LightningModule):
+    """Loss, optimiser, and validation by perplexity and by BLEU of a real search.
+
+    normalize: what the gradient is a mean over, `words` (target words of the batch, over all ranks) or `sentences` (as
+    the papers do). `record` is what a checkpoint carries to be loadable alone: plain containers.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Translator,
+        optimizer: Callable[..., Optimizer],
+        schedule: Callable[[Optimizer], Mapping[str, Any] | None],
+        prepared: Prepared,
+        validation_search: Search,
+        label_smoothing: float,
+        normalize: str,
+        record: Mapping[str, Any],
+    ):
+        super().__init__()
+        if normalize not in ("words", "sentences"):
+            raise ConfigurationError(f"loss.normalize={normalize}: choose words or sentences")
+        self.model = model
+        self.make_optimizer, self.make_schedule = optimizer, schedule
+        self.prepared, self.validation_search = prepared, validation_search
+        self.label_smoothing, self.normalize = label_smoothing, normalize
+        self.record = dict(record)
+        target = prepared.languages.target.vocabulary
+        self.register_buffer("ends_word", torch.from_numpy(target.ends_word), persistent=False)
+        self.translated: dict[int, Hypothesis] = {}  # this rank's, of the last validation
+
+    def training_step(self, batch: Batch, _: int) -> Tensor:
+        loss = self.model.loss(batch, self.label_smoothing)
+        whole = batch.whole_words if self.normalize == "words" else batch.whole_sentences
+        self.log("train/loss", loss.likelihood / max(1, len(batch.target_words)), prog_bar=True, batch_size=1)
+        return loss.objective * self.trainer.world_size / whole  # ranks' gradients are averaged
+
+    def on_validation_epoch_start(self) -> None:
+        self.totals = torch.zeros(3, dtype=torch.float64)  # nats, pieces with end symbols, words with end symbols
+        self.translated = {}
+
+    def validation_step(self, batch: Batch, _: int) -> None:
+        nats = self.model.loss(batch).likelihood
+        pieces = len(batch.target_words)
+        words = self.ends_word[batch.target_words].sum()
+        self.totals += torch.tensor([float(nats), pieces, float(words)], dtype=torch.float64)
+        if not self.trainer.sanity_checking and pieces:
+            found = search(self.model, batch.source, batch.source_lengths, self.validation_search)
+            self.translated.update(
+                (sentence, hypotheses[0]) for sentence, hypotheses in zip(batch.sentences.tolist(), found, strict=True)
+            )
+
+    def on_validation_epoch_end(self) -> None:
+        if self.trainer.sanity_checking:
+            return
+        nats, pieces, words = summed(self.totals, self.device).tolist()
+        language = self.prepared.languages.target
+        said = gathered({sentence: language.words(best.words) for sentence, best in self.translated.items()})
+        references = self.prepared.lines("valid", "target", raw=False)
+        numbers = sorted(said)  # all of them, unless trainer.limit_val_batches cuts the set
+        bleu = corpus_bleu([said[number] for number in numbers], [references[number] for number in numbers])
+        scores = {"valid/loss": nats / pieces, "valid/perplexity": perplexity(nats / words), "valid/bleu": bleu.score}
+        self.log_dict(scores, prog_bar=True, rank_zero_only=False)
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        optimizer = self.make_optimizer(self.model.parameters())
+        schedule = self.make_schedule(optimizer)
+        return {"optimizer": optimizer} | ({"lr_scheduler": schedule} if schedule else {})
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["nmt"] = self.record
+
+
+def perplexity(nats: float) -> float:
+    """Of nats per word; infinite where it is beyond numbers."""
+    return float(torch.tensor(nats, dtype=torch.float64).exp())
+
+
+def parameter_counts(model: nn.Module) -> dict[str, int]:
+    """Parameters by part, and together (tied ones once)."""
+    counts = {name: sum(p.numel() for p in part.parameters()) for name, part in model.named_children()}
+    return counts | {"total": sum(parameter.numel() for parameter in model.parameters())}

@@ -1,0 +1,18 @@
+"""Learning-rate schedules, as Lightning takes them."""
+
+from typing import Any
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+
+def constant(optimizer: Optimizer) -> None:
+    return None
+
+
+def halving(optimizer: Optimizer, *, after: int) -> dict[str, Any]:
+    """Halve the rate after every epoch, once `after` epochs are over: Luong 2015 §4.1 (5; with dropout 8)."""
+    return {
+        "scheduler": LambdaLR(optimizer, lambda epochs_done: 0.5 ** max(0, epochs_done - after + 1)),
+        "interval": "epoch",
+    }

@@ -1,0 +1,154 @@
+"""What must hold for every decoder × attention × memory and every encoder × decoder, whatever the mechanism."""
+
+from functools import cache
+
+import pytest
+import torch
+from compositions import SOURCE_WORDS, TARGET_WORDS, composed, legal_compositions
+from random_batches import batch_of, random_rows
+
+from nmt.data.vocabulary import START
+from nmt.model.tree import map_tree
+from nmt.search.beam import Search, search
+
+SOURCE_LENGTHS, TARGET_LENGTHS = [5, 2, 9, 1], [3, 6, 1, 4]
+SOURCES = random_rows(SOURCE_LENGTHS, SOURCE_WORDS, seed=1)
+TARGETS = random_rows(TARGET_LENGTHS, TARGET_WORDS, seed=2)
+
+each = pytest.mark.parametrize("composition", legal_compositions(), ids=" ".join)
+
+
+@cache
+def model_of(composition):
+    torch.manual_seed(3)
+    return composed(*composition).double()
+
+
+def log_probabilities(model, sources, targets):
+    """(sentences, target, vocabulary) and alignments (sentences, target, source), by teacher forcing."""
+    batch = batch_of(sources, targets)
+    with torch.no_grad():
+        unrolled = model.unroll(batch, keep_trace=True)
+        logits = model.output(
+            model.decoder.readout(unrolled.features.state, unrolled.words, unrolled.features.context)
+        )
+    return logits.log_softmax(-1).transpose(0, 1), unrolled.trace["alignment"].transpose(0, 1)
+
+
+@each
+def test_padding_never_receives_attention_and_never_changes_a_result(composition):
+    model = model_of(composition)
+    together, alignments = log_probabilities(model, SOURCES, TARGETS)
+    for number, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        alone, alignment = log_probabilities(model, [source], [target])
+        steps, positions = len(target) + 1, len(source) + 1
+        torch.testing.assert_close(together[number, :steps], alone[0])
+        torch.testing.assert_close(alignments[number, :steps, :positions], alignment[0])
+        assert (alignments[number, :, positions:] == 0).all()
+
+
+@each
+def test_permuting_the_batch_permutes_the_result(composition):
+    model, order = model_of(composition), [2, 0, 3, 1]
+    straight, _ = log_probabilities(model, SOURCES, TARGETS)
+    permuted, _ = log_probabilities(model, [SOURCES[n] for n in order], [TARGETS[n] for n in order])
+    torch.testing.assert_close(permuted, straight[order])
+
+
+@each
+def test_step_by_step_equals_teacher_forced(composition):
+    model = model_of(composition)
+    forced, _ = log_probabilities(model, SOURCES, TARGETS)
+    batch = batch_of(SOURCES, TARGETS)
+    with torch.no_grad():
+        bound, state = model.begin(model.encode(batch.source, batch.source_lengths))
+        for step, words in enumerate(batch.target_input):
+            logits, _, state = model.next(words, state, bound)
+            torch.testing.assert_close(logits.log_softmax(1), forced[:, step])
+
+
+@each
+def test_beams_share_what_is_bound_and_keep_what_is_theirs_when_reordered(composition):
+    model = model_of(composition)
+    batch = batch_of(SOURCES, TARGETS)
+    words = torch.tensor([[4, 5, 6], [7, 8, 9], [10, 11, 12], [13, 14, 15]])
+    with torch.no_grad():
+        bound, single = model.begin(model.encode(batch.source, batch.source_lengths))
+        beams = map_tree(lambda leaf: leaf.repeat_interleave(3, 0), single)
+        _, _, beams = model.next(words.flatten(), beams, bound)
+        beams = map_tree(lambda leaf: leaf.unflatten(0, (4, 3)).flip(1).flatten(0, 1), beams)
+        after_beams, _, _ = model.next(words.flatten(), beams, bound)
+        for beam in range(3):
+            _, _, state = model.next(words[:, 2 - beam], single, bound)
+            after, _, _ = model.next(words[:, beam], state, bound)
+            torch.testing.assert_close(after_beams[beam::3], after)
+
+
+@each
+def test_every_parameter_receives_a_finite_gradient_that_differences_confirm(composition):
+    model = model_of(composition)
+    batch = batch_of(SOURCES, TARGETS)
+    model.zero_grad()
+    model.loss(batch, smoothing=0.1).objective.backward()
+    generator = torch.Generator().manual_seed(5)
+    direction = {name: torch.randn(p.shape, generator=generator, dtype=p.dtype) for name, p in model.named_parameters()}
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+        if "attention=none" not in composition:  # which may leave an encoder's forward half unread
+            assert parameter.grad.abs().sum() > 0, f"{name} has no influence"
+    slope = sum((p.grad * direction[name]).sum() for name, p in model.named_parameters())
+    losses = []
+    with torch.no_grad():
+        for step in (1e-6, -2e-6, 1e-6):
+            for name, parameter in model.named_parameters():
+                parameter += step * direction[name]
+            losses.append(model.loss(batch, smoothing=0.1).objective)
+    torch.testing.assert_close((losses[0] - losses[1]) / 2e-6, slope, rtol=1e-5, atol=1e-6)
+
+
+@each
+def test_bfloat16_products_stay_finite_and_near(composition):
+    torch.manual_seed(3)
+    model = composed(*composition)
+    batch = batch_of(SOURCES, TARGETS)
+    exact = model.loss(batch).objective
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model.loss(batch).objective
+    rounded.backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+    torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.0)
+
+
+@each
+def test_search_by_a_beam_of_one_is_the_greedy_walk(composition):
+    model = model_of(composition)
+    batch = batch_of(SOURCES, TARGETS)
+    found = search(model, batch.source, batch.source_lengths, Search(beam=1, longest_ratio=1.0, longest_extra=4))
+    for source, (best,) in zip(SOURCES, found, strict=True):
+        words, alignment = greedy(model, source, longest=len(source) + 1 + 4)
+        assert best.words.tolist() == words
+        torch.testing.assert_close(torch.from_numpy(best.alignment), alignment.float())
+
+
+def greedy(model, source, longest):
+    """Most probable word after most probable word, by running the whole prefix again for each."""
+    words = []
+    while True:
+        logits, alignments = log_probabilities(model, [source], [words or [START]])
+        step = len(words)
+        best = int(logits[0, step].index_fill(0, torch.tensor([0, START]), -torch.inf).argmax())
+        if best == 3 or step + 1 == longest:
+            return words + ([best] if best != 3 else []), alignments[0, : step + 1]
+        words.append(best)
+
+
+@each
+def test_a_translation_does_not_depend_on_its_batch(composition):
+    model, how = model_of(composition), Search(beam=4, nbest=3, longest_ratio=1.0, longest_extra=3)
+    batch = batch_of(SOURCES, TARGETS)
+    together = search(model, batch.source, batch.source_lengths, how)
+    for source, hypotheses in zip(SOURCES, together, strict=True):
+        one = batch_of([source], [[4]])
+        (alone,) = search(model, one.source, one.source_lengths, how)
+        assert [best.words.tolist() for best in hypotheses] == [best.words.tolist() for best in alone]
+        assert [best.score for best in hypotheses] == pytest.approx([best.score for best in alone])
