@@ -79,8 +79,12 @@ def read_arguments(name: str, arguments: list[str], usage: str) -> tuple[DictCon
         if "=" not in argument:
             raise ConfigurationError(f"{argument}: arguments are KEY=VALUE, such as run=FOLDER; --help says more")
     of_data = [argument for argument in arguments if argument.startswith("data.")]
-    own = [argument for argument in arguments if not argument.startswith("data.")]
-    return OmegaConf.merge(known, OmegaConf.from_dotlist(own)), of_data
+    given = OmegaConf.from_dotlist([argument for argument in arguments if not argument.startswith("data.")])
+    settings = OmegaConf.merge(known, given)
+    for key, value in given.items():
+        if wrong := _misfit_of(key, value, known[key]):
+            raise ConfigurationError(wrong)
+    return settings, of_data
 
 
 def explain(error: BaseException) -> str:
@@ -149,10 +153,16 @@ def _misfit() -> str | None:
     chosen = [override.input_line for override in overrides if override.get_key_element().strip("+~") in groups]
     defaults = compose("config", overrides=chosen)
     for override in overrides:
-        default, value = OmegaConf.select(defaults, override.key_or_group), override.value()
-        for kind, name in (((bool,), "true or false"), ((int, float), "a number")):
-            if isinstance(default, kind) and value is not None and not isinstance(value, kind):
-                return f"{override.key_or_group}={value}: {name} is expected (the default is {default})"
+        key, value = override.key_or_group, override.value()
+        if wrong := _misfit_of(key, value, OmegaConf.select(defaults, key)):
+            return wrong
+    return None
+
+
+def _misfit_of(key: str, value: Any, default: Any) -> str | None:
+    for kind, name in (((bool,), "true or false"), ((int, float), "a number")):
+        if isinstance(default, kind) and value is not None and not isinstance(value, kind):
+            return f"{key}={value}: {name} is expected (the default is {default})"
     return None
 
 

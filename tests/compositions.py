@@ -22,10 +22,10 @@ def configured(*overrides: str) -> DictConfig:
         return compose("config", overrides=["size=tiny", *overrides])
 
 
-def composed(*overrides: str) -> Translator:
+def composed(*overrides: str, target_words: int = TARGET_WORDS) -> Translator:
     """A tiny model in evaluation mode."""
     config = configured(*overrides)
-    config.model.source_vocabulary_size, config.model.target_vocabulary_size = SOURCE_WORDS, TARGET_WORDS
+    config.model.source_vocabulary_size, config.model.target_vocabulary_size = SOURCE_WORDS, target_words
     return build_model(config).eval()
 
 

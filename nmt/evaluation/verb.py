@@ -95,9 +95,9 @@ def perplexity(translator: TextTranslator, lines: list[Line]) -> dict[str, float
 
 def _data(run: Run, overrides: list[str]) -> TranslationData:
     """The run's own data settings, changed by the command line."""
-    config = run.config
-    OmegaConf.set_struct(config, False)
-    config = OmegaConf.merge(config, OmegaConf.from_dotlist(overrides))
+    OmegaConf.set_struct(run.config, True)
+    OmegaConf.set_struct(run.config.data.tests, False)  # new test sets may be named
+    config = OmegaConf.merge(run.config, OmegaConf.from_dotlist(overrides))
     trust(OmegaConf.to_container(config.data, resolve=True), "data")
     return hydra.utils.instantiate(config.data)
 

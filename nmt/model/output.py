@@ -48,7 +48,7 @@ class _ChunkedLoss(torch.autograd.Function):
         compute = _autocast_type(vectors)
         weight_used, vectors_used = weight.to(compute), vectors.to(compute)
         precise = torch.promote_types(compute, torch.float32)
-        objective = likelihood = vectors.new_zeros((), dtype=precise)
+        objective, likelihood = vectors.new_zeros((2,), dtype=precise).unbind()
         vector_gradient = torch.empty_like(vectors_used) if needs_gradient else None
         weight_gradient = torch.zeros_like(weight) if needs_gradient else None
         bias_gradient = torch.zeros_like(bias) if needs_gradient and bias is not None else None

@@ -104,7 +104,7 @@ class _Beams:
         self._finish(scores, words, parents, ends, step)
         scores, words, parents = _first_open(scores, words, parents, ends, beam)
         self._remember(words, parents, alignment)
-        done = (self.finished[live] > -torch.inf).all(1) | (scores == -torch.inf).all(1)
+        done = self._is_done(scores[:, 0], step)
         rows = torch.arange(len(live), device=self.device)[:, None] * beam + parents
         if not done.any():
             self.scores = scores
@@ -112,6 +112,13 @@ class _Beams:
         staying = (~done).nonzero()[:, 0]
         self.live, self.scores = live[staying], scores[staying]
         return words[staying].flatten(), rows[staying].flatten(), staying
+
+    def _is_done(self, best_live: Tensor, step: int) -> Tensor:
+        """With `beam` finished, a sentence goes on only while a live beam ranks above the n-th best of them. Without a
+        length penalty that is safe: a live beam can only lose."""
+        finished = self.finished[self.live]
+        rank = best_live / (step + 1) ** self.how.length_penalty
+        return (finished > -torch.inf).all(1) & (rank <= finished[:, self.how.nbest - 1]) | (best_live == -torch.inf)
 
     def _best_continuations(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The 2 * beam best (score, word, parent) of each sentence: with every beam ending, a beam is left to go on."""

@@ -1,0 +1,104 @@
+"""The order of batches, and what is in them."""
+
+import numpy as np
+import pytest
+import torch
+from random_batches import batch_of, random_rows, text_of
+
+from nmt.data.batches import BatchLoader, Plan
+from nmt.data.prepared import Sides
+from nmt.errors import ConfigurationError
+
+LENGTHS = np.random.default_rng(7).integers(1, 30, 205)
+
+
+def loader(plan: Plan, **settings) -> BatchLoader:
+    rows = random_rows(LENGTHS.tolist(), 50, seed=3)
+    text = Sides(text_of(rows), text_of([row[::-1] for row in rows]))
+    chosen = {"seed": 1, "shuffle": True, "source_end": True} | settings
+    return BatchLoader(text, plan, sentences=np.arange(len(rows)), **chosen)
+
+
+def order(batches) -> list[list[int]]:
+    return [batch.sentences.tolist() for batch in batches]
+
+
+PLANS = [Plan(unit="sentences", size=16, pool=3), Plan(unit="sentences", size=16), Plan(unit="tokens", size=200)]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=["pools", "whole", "tokens"])
+def test_every_epoch_holds_every_sentence_once_in_an_order_fixed_by_seed_and_epoch(plan):
+    first, again, other = loader(plan), loader(plan), loader(plan, seed=2)
+    epochs = []
+    for epoch in range(2):
+        for one in (first, again, other):
+            one.set_epoch(epoch)
+        epochs.append(order(first))
+        assert order(again) == epochs[-1] != order(other)
+        assert sorted(sum(epochs[-1], [])) == list(range(205))
+        assert len(first) == len(epochs[-1])
+    assert epochs[0] != epochs[1]
+
+
+def test_sentences_of_a_pool_share_batches_of_like_length():
+    batches = list(loader(Plan(unit="sentences", size=16, pool=3)))
+    assert max(len(batch.sentences) for batch in batches) == 16
+    at_random = list(loader(Plan(unit="sentences", size=16, pool=1)))
+    sizes = [sum(batch.source.numel() for batch in found) for found in (batches, at_random)]
+    assert sizes[0] < 0.8 * sizes[1]
+
+
+def test_batches_by_tokens_fill_but_never_exceed_their_size():
+    batches = list(loader(Plan(unit="tokens", size=200)))
+    sizes = [batch.target_input.numel() for batch in batches]
+    assert max(sizes) <= 200
+    assert np.mean(sizes) > 150
+    assert len({len(list(loader(Plan(unit="tokens", size=200), seed=seed))) for seed in range(5)}) == 1
+
+
+def test_a_batch_too_small_for_a_sentence_names_the_key():
+    with pytest.raises(ConfigurationError, match=r"data\.batches\.size=20 tokens is too small.*data\.max_length"):
+        len(loader(Plan(unit="tokens", size=20)))
+
+
+def test_a_batch_spells_its_sentences():
+    batch = batch_of([[7, 8, 9], [5]], [[10], [11, 12]])
+    assert batch.source.tolist() == [[7, 8, 9, 3], [5, 3, 0, 0]]
+    assert batch.source_lengths.tolist() == [4, 2]
+    assert batch.target_input.T.tolist() == [[2, 10, 0], [2, 11, 12]]
+    assert batch.target_words.tolist() == [10, 11, 3, 12, 3]  # time first, padding left out
+    grid = torch.tensor([[10, 11], [3, 12], [0, 3]])
+    assert grid.flatten()[batch.target_index].tolist() == batch.target_words.tolist()
+    assert (batch.whole_words, batch.whole_sentences) == (5, 2)
+    assert batch_of([[7, 8], [5]], [[1], [1]], source_end=False).source.tolist() == [[7, 8], [5, 0]]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 16])
+@pytest.mark.parametrize("plan", PLANS, ids=["pools", "whole", "tokens"])
+def test_ranks_share_the_same_batches_in_the_same_number(plan, ranks):
+    whole = order(loader(plan))
+    shares = [list(loader(plan, rank=rank, ranks=ranks)) for rank in range(ranks)]
+    assert {len(share) for share in shares} == {len(whole)}
+    for number, sentences in enumerate(whole):
+        parts = [share[number] for share in shares]
+        counted = [sentence for part in parts if len(part.target_words) for sentence in part.sentences.tolist()]
+        assert sorted(counted) == sorted(sentences)
+        assert sum(len(part.target_words) for part in parts) == parts[0].whole_words
+        assert {part.whole_sentences for part in parts} == {len(sentences)}
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=["pools", "whole", "tokens"])
+def test_an_epoch_goes_on_where_its_state_was_saved(plan):
+    whole = loader(plan)
+    whole.set_epoch(4)
+    batches = order(whole)
+    broken = loader(plan)
+    broken.set_epoch(4)
+    walk = iter(broken)
+    seen = [next(walk).sentences.tolist() for _ in range(3)]
+    resumed = loader(plan)
+    resumed.load_state_dict(broken.state_dict())
+    resumed.set_epoch(4)
+    assert seen + order(resumed) == batches
+    resumed.set_epoch(5)
+    assert len(order(resumed)) == len(resumed)

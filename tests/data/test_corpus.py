@@ -1,0 +1,79 @@
+"""Reading text: every defect is named by file and line, and nothing is read wrongly in silence."""
+
+import gzip
+
+import pytest
+import zstandard
+
+from nmt.data.corpus import LONGEST_LINE, FilePairs, read_lines
+from nmt.errors import DataError
+
+
+@pytest.fixture
+def pair_of_files(tmp_path):
+    def write(source: bytes, target: bytes = b"x\n" * 3, **settings) -> FilePairs:
+        (tmp_path / "a.src").write_bytes(source)
+        (tmp_path / "a.tgt").write_bytes(target)
+        return FilePairs(str(tmp_path / "a.src"), str(tmp_path / "a.tgt"), **settings)
+
+    return write
+
+
+def test_plain_gzip_and_zstd_read_alike_whatever_the_name(tmp_path):
+    text = "zwei Männer\n在 室内\n".encode()
+    for name, packed in {"plain": text, "g": gzip.compress(text), "z": zstandard.compress(text)}.items():
+        (tmp_path / name).write_bytes(packed)
+        assert list(read_lines(tmp_path / name)) == ["zwei Männer", "在 室内"]
+
+
+def test_only_line_feeds_end_lines(pair_of_files):
+    pairs = list(pair_of_files("a\u2028b\x85c\r\nd\n\u00a0e \n".encode()))
+    assert [line.source for line in pairs] == ["a\u2028b\x85c", "d", "e"]
+
+
+def test_blank_pairs_are_dropped_and_counted(pair_of_files):
+    pairs = pair_of_files(b"a\n\nb\n", b"x\n \ny\n")
+    assert [tuple(line) for line in pairs] == [("a", "x"), ("b", "y")]
+    assert pairs.blank == 1
+
+
+def test_one_empty_side_is_an_error_unless_it_may_be_dropped(pair_of_files):
+    with pytest.raises(DataError, match=r"a\.tgt, line 2: empty, but its other side is not.*data\.empty_side=drop"):
+        list(pair_of_files(b"a\nb\nc\n", b"x\n\nz\n"))
+    pairs = pair_of_files(b"a\nb\nc\n", b"x\n\nz\n", empty_side="drop")
+    assert len(list(pairs)) == 2
+    assert pairs.blank == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (b"a\nb\n", b"x\n", r"a\.tgt ends after line 1, .*a\.src goes on"),
+        (b"a\n", b"x\ny\n", r"a\.src ends after line 1, .*a\.tgt goes on"),
+        (b"", b"", r"a\.src and .*a\.tgt are empty"),
+        (b"a\n\xff\xfeb\nc\n", b"x\ny\nz\n", r"a\.src, line 2: not UTF-8"),
+        (b"a\n" + b"b" * (LONGEST_LINE + 1), b"x\ny\n", rf"a\.src, line 2: {LONGEST_LINE + 1} characters"),
+    ],
+)
+def test_defects_are_named_by_file_and_line(pair_of_files, source, target, message):
+    with pytest.raises(DataError, match=message):
+        list(pair_of_files(source, target))
+
+
+def test_a_damaged_archive_is_named(tmp_path):
+    whole = gzip.compress(b"".join(b"%d\n" % number for number in range(5000)))
+    (tmp_path / "cut.gz").write_bytes(whole[:100])
+    with pytest.raises(DataError, match=r"cut\.gz, after line \d+: cannot be read"):
+        list(read_lines(tmp_path / "cut.gz"))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"nowhere\.gz: no such file"):
+        list(read_lines(tmp_path / "nowhere.gz"))
+
+
+def test_identity_follows_the_content_and_not_the_name(pair_of_files, tmp_path):
+    first = pair_of_files(b"a\nb\nc\n").identity()
+    (tmp_path / "other").write_bytes(b"a\nb\nc\n")
+    assert FilePairs(str(tmp_path / "other"), str(tmp_path / "a.tgt")).identity() == first
+    assert pair_of_files(b"a\nb\nd\n").identity() != first

@@ -1,0 +1,59 @@
+"""Data sets in the hub's formats, from local files."""
+
+import json
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from nmt.data.hub import HubPairs
+from nmt.errors import ConfigurationError, DataError
+
+ROWS = [{"en": "a man", "de": "ein Mann"}, {"en": "two\nmen", "de": "zwei Männer"}, {"en": "", "de": ""}]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "hub")
+
+
+def parquet_file(folder):
+    path = folder / "train.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"translation": ROWS}), path)
+    return {"path": "parquet", "data_files": {"train": str(path)}}
+
+
+def json_file(folder):
+    path = folder / "train.json"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return {"path": "json", "data_files": {"train": str(path)}, "column": None}
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("written", [parquet_file, json_file])
+def test_local_files_are_read_mapped_and_streamed(tmp_path, written, streaming):
+    pairs = HubPairs("train", source="en", target="de", streaming=streaming, **written(tmp_path))
+    assert [tuple(line) for line in pairs] == [("a man", "ein Mann"), ("two men", "zwei Männer")]
+    assert pairs.blank == 1
+
+
+def test_identity_follows_the_files_content(tmp_path):
+    settings = json_file(tmp_path)
+    before = HubPairs("train", source="en", target="de", **settings).identity()
+    with open(settings["data_files"]["train"], "a") as stream:
+        stream.write('{"en": "x", "de": "y"}\n')
+    assert HubPairs("train", source="en", target="de", **settings).identity() != before
+
+
+def test_a_wrong_column_is_named_with_those_there_are(tmp_path):
+    with pytest.raises(ConfigurationError, match="row 1: no 'fr' in column translation; there are en, de"):
+        list(HubPairs("train", source="en", target="fr", **parquet_file(tmp_path)))
+
+
+def test_a_data_set_that_cannot_be_loaded_is_named(tmp_path):
+    broken = tmp_path / "x.parquet"
+    broken.write_text("not parquet")
+    with pytest.raises(DataError, match=r"data\.reader\.path=parquet, split train: cannot be loaded"):
+        list(HubPairs("train", path="parquet", data_files={"train": str(broken)}, source="en", target="de"))
+    with pytest.raises(ConfigurationError, match=r"data\.reader\.path must be given"):
+        HubPairs("train", path=None, source="en", target="de")

@@ -1,0 +1,123 @@
+"""Corpora prepared once, whoever asks and however often."""
+
+import multiprocessing
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nmt.data.corpus import FilePairs
+from nmt.data.language import Preprocessing
+from nmt.data.prepared import Sides, prepare
+from nmt.errors import DataError
+
+PLAIN = Preprocessing(language="xx", normalize=False, tokenizer="none", lowercase=False)
+MOSES = Preprocessing(language="en", normalize=True, tokenizer="moses", lowercase=True)
+WORDS = {"kind": "words", "size": 1000, "minimum_count": 1, "joint": False}
+
+
+def corpus(folder: Path, name: str, lines: list[tuple[str, str]]) -> FilePairs:
+    for side, texts in zip(("src", "tgt"), zip(*lines, strict=True), strict=True):
+        (folder / f"{name}.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return FilePairs(str(folder / f"{name}.src"), str(folder / f"{name}.tgt"))
+
+
+def prepared(folder: Path, *, train=None, valid=None, tests=None, preprocessing=PLAIN, vocabulary=WORDS, cache="cache"):
+    return prepare(
+        folder / cache,
+        train=corpus(folder, "train", train or [("a b", "x"), ("b c a", "y x"), ("c", "z z z z")]),
+        valid=corpus(folder, "valid", valid or [("a d", "x w")]),
+        tests={name: corpus(folder, name, lines) for name, lines in (tests or {}).items()},
+        preprocessing=Sides(preprocessing, preprocessing),
+        vocabulary=vocabulary,
+    )
+
+
+def test_numbers_spell_the_corpus(tmp_path):
+    entry = prepared(tmp_path)
+    text, languages = entry.split("train"), entry.languages
+    assert [languages.source.words(text.source[n]) for n in range(3)] == ["a b", "b c a", "c"]
+    assert [languages.target.words(text.target[n]) for n in range(3)] == ["x", "y x", "z z z z"]
+    assert text.target.lengths.tolist() == [1, 2, 4]
+    assert entry.languages.source.words(entry.split("valid").source[0]) == "a <unk>"
+    assert entry.about["valid"]["source_unknown_rate"] == 0.5
+
+
+def test_a_second_call_reads_what_the_first_one_made(tmp_path):
+    first = prepared(tmp_path)
+    made = (first.folder / "about.json").stat().st_mtime_ns
+    assert prepared(tmp_path).folder == first.folder
+    assert (first.folder / "about.json").stat().st_mtime_ns == made
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"train": [("a", "x")]},
+        {"valid": [("b", "x")]},
+        {"preprocessing": MOSES},
+        {"vocabulary": WORDS | {"size": 6}},
+    ],
+)
+def test_whatever_decides_the_content_decides_the_place(tmp_path, changed):
+    assert prepared(tmp_path, **changed).folder != prepared(tmp_path).folder
+
+
+def test_preprocessing_in_several_processes_keeps_the_order(tmp_path):
+    lines = [(f"Word, {n}!", f"Wort; {n}?") for n in range(9000)]
+    entry = prepared(tmp_path, train=lines, preprocessing=MOSES, vocabulary=WORDS | {"size": 20000})
+    text, languages = entry.split("train"), entry.languages
+    for number in (0, 4095, 4096, 8999):
+        assert languages.source.words(text.source[number]) == f"word , {number} !"
+        assert languages.target.words(text.target[number]) == f"wort ; {number} ?"
+
+
+def test_a_joint_vocabulary_serves_both_sides(tmp_path):
+    languages = prepared(tmp_path, vocabulary=WORDS | {"joint": True}).languages
+    assert languages.source.vocabulary.to_json() == languages.target.vocabulary.to_json()
+    assert "z" in languages.source.vocabulary
+
+
+def test_leaks_into_the_training_text_are_counted(tmp_path):
+    leaks = prepared(
+        tmp_path,
+        valid=[("a b", "new"), ("a b", "x"), ("new", "new")],
+        tests={"test": [("new", "y x"), ("b c a", "y x")]},
+    ).about["leaks"]
+    assert leaks["valid"] == {"sentences": 3, "source_in_train": 2, "target_in_train": 1, "pair_in_train": 1}
+    assert leaks["test"] == {"sentences": 2, "source_in_train": 1, "target_in_train": 2, "pair_in_train": 1}
+
+
+def test_raw_references_are_kept_as_they_were(tmp_path):
+    entry = prepared(tmp_path, valid=[("Hello,\u2028World", "It's  \x85so.")], preprocessing=MOSES)
+    assert entry.lines("valid", "target", raw=True) == ["It's  \x85so."]
+    assert entry.lines("valid", "target", raw=False) == ["it &apos;s so ."]
+
+
+def test_nothing_is_left_behind_when_a_corpus_is_bad(tmp_path):
+    with pytest.raises(DataError, match=r"train\.tgt, line 2: empty"):
+        prepared(tmp_path, train=[("a", "x"), ("b", "")])
+    assert [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"] == []
+
+
+def test_what_a_killed_process_left_is_cleared_away(tmp_path):
+    folder = prepared(tmp_path).folder
+    draft = folder.with_name(folder.name + ".draft")
+    shutil.move(folder, draft)  # as if killed before the last step
+    assert prepared(tmp_path).folder == folder
+    assert not draft.exists()
+
+
+def test_processes_that_start_together_prepare_once(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(4) as pool:
+        folders = pool.starmap(prepared_folder, [(tmp_path, number) for number in range(4)])
+    assert len({name for name, _ in folders}) == 1
+    assert len({made for _, made in folders}) == 1, "made more than once"
+
+
+def prepared_folder(folder: Path, number: int) -> tuple[str, int]:
+    own = folder / str(number)
+    own.mkdir()
+    entry = prepared(own, cache="../cache")
+    return entry.folder.name, (entry.folder / "about.json").stat().st_mtime_ns

@@ -1,0 +1,66 @@
+"""Words and pieces to numbers and back."""
+
+import pytest
+from tokenizers import Tokenizer
+
+from nmt.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary
+from nmt.errors import ConfigurationError
+
+LINES = ["b a b c", "b a d", "low lower lowest b"]
+
+
+def learn(kind="words", size=100, minimum_count=1):
+    return Vocabulary.learn([LINES], kind=kind, size=size, minimum_count=minimum_count)
+
+
+def test_words_are_numbered_by_frequency_after_the_special_symbols():
+    vocabulary = learn()
+    assert vocabulary.pieces(range(6)) == [*SPECIAL, "b", "a"]
+    assert len(vocabulary) == 4 + 7
+
+
+def test_rare_words_and_words_beyond_the_size_are_unknown():
+    assert learn(minimum_count=2).encode(["a b c"])[0].tolist() == [5, 4, UNKNOWN]
+    assert len(learn(size=5)) == 5
+    assert learn(size=5).encode(["b a"])[0].tolist() == [4, UNKNOWN]
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe"])
+def test_words_come_back_from_their_numbers(kind):
+    vocabulary = learn(kind)
+    numbers = vocabulary.encode(LINES)
+    assert [" ".join(vocabulary.words(row)) for row in numbers] == LINES
+
+
+def test_pieces_know_their_word():
+    vocabulary = learn("bpe", size=14)  # letters alone
+    (row,) = vocabulary.encode(["low b low"])
+    assert vocabulary.pieces(row) == ["l", "o", "w</w>", "b</w>", "l", "o", "w</w>"]
+    assert vocabulary.word_of_piece(row) == [0, 0, 0, 1, 2, 2, 2]
+    assert vocabulary.ends_word[row].tolist() == [False, False, True, True, False, False, True]
+    assert vocabulary.ends_word[END]
+
+
+def test_text_that_spells_a_special_symbol_is_unknown_and_ends_nothing():
+    for kind in ("words", "bpe"):
+        (row,) = learn(kind).encode(["a </s> <pad> b"])
+        assert not set(row.tolist()) & {0, 2, 3}
+
+
+def test_a_vocabulary_is_a_standard_tokenizer_file(tmp_path):
+    for kind in ("words", "bpe"):
+        vocabulary = learn(kind)
+        (tmp_path / "tokenizer.json").write_text(vocabulary.to_json(), encoding="utf-8")
+        again = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+        assert again.encode("b lowest a").ids == vocabulary.encode(["b lowest a"])[0].tolist()
+        assert Vocabulary.load(tmp_path / "tokenizer.json").to_json() == vocabulary.to_json()
+
+
+def test_an_unknown_kind_names_the_key():
+    with pytest.raises(ConfigurationError, match=r"data\.vocabulary\.kind=sentencepiece: choose words or bpe"):
+        learn("sentencepiece")
+
+
+def test_no_lines_have_no_numbers():
+    assert learn().encode([]) == []
+    assert [row.tolist() for row in learn().encode(["", "a", ""])] == [[], [5], []]

@@ -1,0 +1,74 @@
+"""Mistakes in a command are answered by one line that names the key and what is allowed."""
+
+import json
+import re
+
+import pytest
+from commands import answer, command
+
+MISTAKES = {
+    "attention=adittive": "attention=adittive: no such choice; there are additive, concat,.*did you mean additive",
+    "attenton=dot": "attenton: no such key;.*did you mean attention",
+    "attention.foo=1": "attention.foo: no such key; attention has context_size, score",
+    "+attention.foo=1": "attention.foo: no such setting here",
+    "trainer.max_epoch=3": "trainer.max_epoch: no such key;.*did you mean max_epochs",
+    "optimizer.lr=fast": r"optimizer.lr=fast: a number is expected \(the default is 0.001\)",
+    "size.hidden=abc": r"size.hidden=abc: a number is expected \(the default is 32\)",
+    "deterministic=3": r"deterministic=3: true or false is expected",
+    "data.source.tokenizer=mose": "data.source.tokenizer or data.target.tokenizer is mose: choose none, moses",
+    "data.batches.unit=words": "data.batches.unit=words: choose sentences or tokens",
+    "size.encoder=10 attention=dot": "must be equal; use attention=general",
+    "data=text": "data.train.source and data.train.target must be given",
+    "data=text data.train.source=a data.train.target=b": "data.valid.source and data.valid.target must be given",
+    "data=multi30k": "multi30k/raw/train.en.gz: no such file .*python -m nmt.data.download multi30k",
+    "trainer.precision=17": "trainer: Precision 17 is invalid",
+    "seed=[1": r"cannot read the argument seed=\[1",
+    "=3": "an argument has no key before its =",
+    "experiment=dmo": "experiment=dmo: no such choice; there are .*did you mean demo",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistaken_training_command_is_answered_in_one_line(mistake, tmp_path, capfd, monkeypatch):
+    run = tmp_path / "run"
+    arguments = ["size=tiny", "logger=none", f"hydra.run.dir={run}", *mistake.split()]
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
+    *_, last = said.strip().split("\n")
+    assert status == 1
+    assert re.search(f"^error: {MISTAKES[mistake]}", last), last
+    assert "Traceback" not in said
+    if (run / "summary.json").exists():
+        summary = json.loads((run / "summary.json").read_text())
+        assert summary["status"] == "failed"
+        assert "Traceback" in summary["traceback"]
+        assert "Traceback" in (run / "train.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "message"),
+    [
+        ("evaluate", ["run"], "run: arguments are KEY=VALUE, such as run=FOLDER"),
+        ("evaluate", ["beem=3"], r"beem: no such key; there are .* \(did you mean beam\?\)"),
+        ("evaluate", [], "run=FOLDER must be given"),
+        ("translate", ["run=/nowhere"], "run=/nowhere: no such folder or checkpoint"),
+        ("translate", ["beam=wide"], r"beam=wide: a number is expected \(the default is 5\)"),
+    ],
+)
+def test_a_mistaken_command_is_answered_in_one_line(verb, arguments, message, capfd, monkeypatch):
+    status, said = answer(verb, *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert re.fullmatch(f"error: {message}.*\n", said), said
+
+
+def test_a_real_command_ends_with_its_error_alone(tmp_path):
+    done = command("train", "size=tiny", "attention=dot", "size.encoder=10", f"hydra.run.dir={tmp_path}", check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("error: ") == 1
+    assert done.stderr.strip().split("\n")[-1].startswith("error: attention=dot multiplies the query")
+
+
+def test_help_names_the_groups_with_their_choices():
+    text = command("train", "--help").stdout
+    assert "attention: additive, concat, dot" in text
+    for verb in ("evaluate", "translate"):
+        assert f"python {verb}.py run=FOLDER" in command(verb, "--help").stdout

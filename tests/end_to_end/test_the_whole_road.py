@@ -1,0 +1,150 @@
+"""Train, evaluate, translate: real commands on a tiny model, and everything they leave behind."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import offline_wandb
+import pytest
+import torch
+from commands import command
+
+from nmt.run import Run
+
+TINY = ("size=tiny", "data.train.count=1500", "data.valid.count=40", "data.tests.test.count=30", "data.batches.size=25")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    command("train", *TINY, "trainer.max_epochs=2", "trainer.log_every_n_steps=10", f"hydra.run.dir={folder}")
+    return folder
+
+
+def test_a_run_leaves_what_it_promises(run):
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["status"] == "completed"
+    assert summary["steps"] == 120
+    assert summary["parameters"]["total"] == sum(p.numel() for p in Run(str(run)).model.parameters())
+    assert summary["best"]["metric"] == "valid/bleu"
+    assert summary["versions"]["torch"].startswith("2.13")
+    for name in ("checkpoints/best.ckpt", "checkpoints/last.ckpt", "source.tokenizer.json", ".hydra/config.yaml", "train.log"):
+        assert (run / name).is_file(), name
+
+
+def test_metrics_are_logged_and_learning_shows(run):
+    rows = list(csv.DictReader((run / "metrics.csv").open()))
+    losses = [float(row["train/loss"]) for row in rows if row["train/loss"]]
+    perplexities = [float(row["valid/perplexity"]) for row in rows if row["valid/perplexity"]]
+    assert len(losses) == 12
+    assert losses[-1] < losses[0] - 1
+    assert perplexities[1] < perplexities[0] < 500
+    for name in ("valid/bleu", "valid/loss", "train/tokens_per_second", "train/gradient_norm", "lr-Adam"):
+        assert any(row[name] for row in rows), name
+    words = [row for row in rows if row["valid/loss"]]
+    assert float(words[0]["valid/perplexity"]) == pytest.approx(np.exp(float(words[0]["valid/loss"])))
+
+
+def test_the_offline_wandb_file_holds_metrics_translations_and_heatmaps(run):
+    logged = offline_wandb.read(run)
+    history = logged["history"]
+    rows = [row for row in csv.DictReader((run / "metrics.csv").open()) if row["valid/bleu"]]
+    assert history["valid/bleu"] == pytest.approx([float(row["valid/bleu"]) for row in rows])
+    assert {"train/loss", "valid/perplexity", "train/tokens_per_second", "train/gradient_norm", "lr-Adam"} <= set(history)
+    assert len(history["valid/translations/_type"]) == 2
+    pictures = list(run.glob("wandb/offline-run-*/files/media/images/valid/alignment_*.png"))
+    assert len(pictures) == 2 * 8
+    (table, *_) = run.glob("wandb/offline-run-*/files/media/table/valid/translations_*.json")
+    shown = json.loads(table.read_text())
+    assert shown["columns"] == ["source", "reference", "translation"]
+    assert len(shown["data"]) == 8
+    assert logged["config"]["seed"] == 1
+    assert logged["config"]["attention"]["score"]["_target_"].endswith("Additive")
+    assert logged["exit_code"] == 0
+
+
+def test_checkpoints_are_plain_and_enough_to_translate(run, tmp_path):
+    stored = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
+    assert set(stored["nmt"]) == {"config", "vocabularies"}
+    alone = tmp_path / "alone.ckpt"
+    alone.write_bytes((run / "checkpoints" / "best.ckpt").read_bytes())
+    said = command("translate", f"run={alone}", stdin=b"Gurcu pu ma\n", cwd=tmp_path).stdout
+    assert said == command("translate", f"run={run}", stdin=b"Gurcu pu ma\n").stdout
+
+
+def test_evaluation_scores_and_stores_a_test_set(run):
+    done = command("evaluate", f"run={run}", "beam=3", "as_json=true")
+    scores = json.loads(done.stdout)
+    stored = json.loads((run / "test" / "scores.json").read_text())
+    assert stored == scores
+    hypotheses = (run / "test" / "hypotheses.txt").read_text().split("\n")[:-1]
+    assert len(hypotheses) == scores["sentences"] == 30
+    assert "tok:none" in scores["scores"]["bleu"]["signature"]
+    assert {"chrf", "ter", "bleu_tokenized", "perplexity", "loss"} <= set(scores["scores"])
+    alignments = np.load(run / "test" / "alignments.npz")
+    assert len(alignments) == 30
+    np.testing.assert_allclose(alignments["7"].sum(1), 1.0, atol=0.01)
+
+
+def test_evaluating_the_validation_set_gives_what_training_saw(run):
+    scores = json.loads(command("evaluate", f"run={run}/checkpoints/last.ckpt", "data.test=valid", "beam=1", "as_json=true").stdout)
+    rows = [row for row in csv.DictReader((run / "metrics.csv").open()) if row["valid/bleu"]]
+    assert scores["scores"]["bleu_tokenized"]["score"] == pytest.approx(float(rows[-1]["valid/bleu"]), abs=1e-4)
+    assert scores["scores"]["perplexity"] == pytest.approx(float(rows[-1]["valid/perplexity"]), rel=1e-5)
+
+
+def test_evaluation_shows_translations_with_their_alignments(run):
+    done = command("evaluate", f"run={run}", "show=2", "data.tests.test.count=5")
+    assert done.stdout.count("reference    ") == done.stdout.count("alignment    ") == 2
+    assert (run / "test" / "alignment_1.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_translation_keeps_lines_and_order_whatever_comes(run):
+    text = b"Gurcu pu ma\n\n\xff\xfe ma\nGurcu pu ma\n" + b"ma " * 300 + b"\n</s> <pad>\n"
+    done = command("translate", f"run={run}", "beam=2", stdin=text)
+    lines = done.stdout.split("\n")
+    assert len(lines) == 7
+    assert lines[1] == ""
+    assert lines[0] == lines[3]
+    assert "line 3: not UTF-8" in done.stderr
+
+
+def test_n_best_lists_and_alignments_are_written_as_moses_writes_them(run):
+    done = command("translate", f"run={run}", "beam=3", "nbest=2", "alignments=true", stdin=b"Gurcu pu ma\n\nma pu\n")
+    fields = [line.split(" ||| ") for line in done.stdout.strip().split("\n")]
+    assert [field[0] for field in fields] == ["0", "0", "2", "2"]
+    assert float(fields[0][2]) >= float(fields[1][2])
+    for _, text, _, linked in fields:
+        assert len(linked.split()) == len(text.split())
+
+
+def test_a_run_repeats_itself_bit_for_bit(run, tmp_path):
+    again = tmp_path / "again"
+    command("train", *TINY, "trainer.max_epochs=2", "logger=none", f"hydra.run.dir={again}")
+    first, second = (torch.load(folder / "checkpoints/last.ckpt", weights_only=True) for folder in (run, again))
+    assert all(torch.equal(value, second["state_dict"][name]) for name, value in first["state_dict"].items())
+
+
+def test_a_stopped_run_goes_on_from_its_checkpoint_as_if_never_stopped(run, tmp_path):
+    halves = tmp_path / "halves"
+    shared = (*TINY, "logger=none", f"hydra.run.dir={halves}", "trainer.max_epochs=2")
+    command("train", *shared, "trainer.max_steps=77", "callbacks.last.every_n_train_steps=77", "trainer.val_check_interval=60")
+    command("train", *shared, f"ckpt_path={halves}/checkpoints/last.ckpt")
+    whole, joined = (torch.load(folder / "checkpoints/last.ckpt", weights_only=True) for folder in (run, halves))
+    assert joined["global_step"] == whole["global_step"] == 120
+    assert all(torch.equal(value, joined["state_dict"][name]) for name, value in whole["state_dict"].items())
+
+
+def test_a_crafted_checkpoint_runs_nothing(run, tmp_path):
+    stored = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
+    for target in ("os.system", "nmt.model.encoder.torch.hub.load", "nmt.run.write_text"):
+        stored["nmt"]["config"]["model"]["encoder"] = {"_target_": target, "command": f"touch {tmp_path}/ran"}
+        torch.save(stored, tmp_path / "crafted.ckpt")
+        done = command("translate", f"run={tmp_path}/crafted.ckpt", check=False)
+        assert done.returncode == 1
+        assert f"model.encoder._target_={target}: refused" in done.stderr
+    (tmp_path / "cut.ckpt").write_bytes((run / "checkpoints" / "best.ckpt").read_bytes()[:5000])
+    done = command("translate", f"run={tmp_path}/cut.ckpt", check=False)
+    assert "cut.ckpt: cannot be loaded as a checkpoint" in done.stderr
+    assert not (tmp_path / "ran").exists()

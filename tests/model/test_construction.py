@@ -1,0 +1,71 @@
+"""What a configuration builds, and what it refuses."""
+
+import pytest
+import torch
+from compositions import composed
+from hydra.errors import InstantiationException
+
+
+def refusal(*overrides: str) -> str:
+    with pytest.raises(InstantiationException) as caught:
+        composed(*overrides)
+    return str(caught.value.__cause__)
+
+
+def test_sizes_that_do_not_fit_are_refused_with_what_to_change():
+    assert "their sizes 32 and 20 must be equal; use attention=general" in refusal("attention=dot", "size.encoder=10")
+    assert "1 × 20, but the decoder has 1 × 32" in refusal("decoder=luong", "size.encoder=10")
+    assert "encoder.annotation_size=33 must be even" in refusal("encoder.annotation_size=33")
+    assert "attention_size=24 must equal encoder.annotation_size=32" in refusal(
+        "attention=concat", "attention.score.identity_source=true"
+    )
+
+
+def test_misspelt_values_are_refused_with_the_choices():
+    assert "choose none, output or all" in refusal("model.tie_embeddings=yes")
+    assert "choose previous or current" in refusal("decoder=bahdanau", "decoder.readout_state=next")
+
+
+def test_embeddings_are_tied_as_asked():
+    output = composed("model.tie_embeddings=output")
+    assert output.output.weight is output.target_embedding.weight
+    assert output.source_embedding.weight is not output.target_embedding.weight
+    assert "the readout gives 9 values, an embedding has 24" in refusal("model.tie_embeddings=output", "size.readout=9")
+    assert "data.vocabulary.joint=true" in refusal("model.tie_embeddings=all")
+
+
+def test_initialisations_fill_each_kind_of_parameter_as_their_paper_says():
+    sizes = ("size.hidden=300", "size.encoder=150", "size.attention=300", "size.embedding=200")
+    model = composed(*sizes, "decoder=bahdanau", "initialization=groundhog")
+    assert model.source_embedding.weight.std().item() == pytest.approx(0.01, rel=0.1)
+    assert model.decoder.word_gates.weight.std().item() == pytest.approx(0.01, rel=0.1)
+    assert model.decoder.attention.score.key.weight.std().item() == pytest.approx(0.001, rel=0.1)
+    assert (model.decoder.attention.score.energy == 0).all()
+    assert (model.decoder.word_gates.bias == 0).all()
+    for gate in model.decoder.recurrent_gates.weight.split(300):
+        torch.testing.assert_close(gate @ gate.T, torch.eye(300), atol=1e-4, rtol=0.0)
+    uniform = composed(*sizes, "decoder=luong", "encoder=lstm", "initialization=uniform")
+    for name, parameter in uniform.named_parameters():
+        assert parameter.abs().max() <= 0.1, name
+        assert parameter.std().item() == pytest.approx(0.2 / 12**0.5, rel=0.1), name
+
+
+def test_the_source_read_backwards_gives_annotations_in_the_original_order():
+    torch.manual_seed(1)
+    model = composed("encoder=lstm", "encoder.reverse=true", "size.layers=1")
+    words, lengths = torch.tensor([[5, 6, 7, 8], [9, 10, 0, 0]]), torch.tensor([4, 2])
+    before = model.encode(words, lengths).annotations
+    after = model.encode(torch.tensor([[5, 6, 7, 4], [11, 10, 0, 0]]), lengths).annotations
+    torch.testing.assert_close(before[1, 1], after[1, 1])  # read before the changed word
+    assert not torch.isclose(before[0, 0], after[0, 0]).all()  # read after it
+    straight = composed("encoder=lstm", "size.layers=1").encode(words, lengths).annotations
+    assert not torch.isclose(before, straight).all()
+
+
+def test_dropout_is_active_in_training_and_absent_in_evaluation():
+    model = composed("dropout=0.5")
+    words, lengths = torch.tensor([[5, 6, 7]]), torch.tensor([3])
+    torch.testing.assert_close(model.encode(words, lengths).annotations, model.encode(words, lengths).annotations)
+    model.train()
+    first, second = (model.encode(words, lengths).annotations for _ in range(2))
+    assert not torch.isclose(first, second).all()

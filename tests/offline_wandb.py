@@ -1,0 +1,42 @@
+"""Reads the file of an offline W&B run: 7 bytes, then LevelDB log frames of protocol-buffer records."""
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from wandb.proto.wandb_internal_pb2 import Record
+
+BLOCK = 32 * 1024
+
+
+def records(path: Path) -> Iterator[Record]:
+    content, position, parts = path.read_bytes(), 7, []
+    while position + 7 <= len(content):
+        if BLOCK - position % BLOCK < 7:  # a header never straddles blocks
+            position += BLOCK - position % BLOCK
+        _, length, kind = struct.unpack_from("<IHB", content, position)
+        parts.append(content[position + 7 : position + 7 + length])
+        position += 7 + length
+        if kind in (1, 4):  # whole, or the last of several frames
+            record = Record()
+            record.ParseFromString(b"".join(parts))
+            parts = []
+            yield record
+
+
+def read(run_folder: Path) -> dict[str, Any]:
+    """What was logged: history (key → values in order), configuration, and whether and how the run ended."""
+    (path,) = run_folder.glob("wandb/offline-run-*/run-*.wandb")
+    history: dict[str, list] = {}
+    config: dict[str, Any] = {}
+    exit_code = None
+    for record in records(path):
+        for item in record.history.item:
+            history.setdefault("/".join(item.nested_key) or item.key, []).append(json.loads(item.value_json))
+        for item in [*record.run.config.update, *record.config.update]:
+            config["/".join(item.nested_key) or item.key] = json.loads(item.value_json)
+        if record.HasField("exit"):
+            exit_code = record.exit.exit_code
+    return {"history": history, "config": config, "exit_code": exit_code}
