@@ -25,7 +25,7 @@ def answer(verb: str, *arguments: str, capture, monkeypatch, **environment: str)
             print(left.code, file=sys.stderr)
     finally:
         GlobalHydra.instance().clear()
-        monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
+        os.environ.pop("HYDRA_FULL_ERROR", None)
     return status, capture.readouterr().err
 
 

@@ -78,6 +78,7 @@ def recorded(folder: Path) -> Iterator[dict[str, Any]]:
 def _settle_surroundings(config: DictConfig) -> None:
     os.environ.setdefault("WANDB_SILENT", "true")  # the summary says where its files are
     warnings.filterwarnings("ignore", message="The number of training batches")  # a short run is no mistake
+    warnings.filterwarnings("ignore", message="Checkpoint directory")  # a run may be gone on with
     warnings.filterwarnings("ignore", message="Experiment logs directory")  # it is the run's own folder
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own, of torch's pytrees
     torch.set_float32_matmul_precision(config.matmul_precision)

@@ -46,6 +46,7 @@ class Training(pytorch_lightning.LightningModule):
         self.record = dict(record)
         target = prepared.languages.target.vocabulary
         self.register_buffer("ends_word", torch.from_numpy(target.ends_word), persistent=False)
+        self.random_state: Tensor | None = None  # of a checkpoint gone on from
         self.translated: dict[int, Hypothesis] = {}  # this rank's, of the last validation
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
@@ -88,6 +89,14 @@ class Training(pytorch_lightning.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["nmt"] = self.record
+        checkpoint["random_state"] = torch.get_rng_state()  # dropout goes on where it stopped
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.random_state = checkpoint["random_state"]
+
+    def on_train_start(self) -> None:
+        if self.random_state is not None:
+            torch.set_rng_state(self.random_state)
 
 
 def perplexity(nats: float) -> float:

@@ -38,7 +38,7 @@ def test_metrics_are_logged_and_learning_shows(run):
     losses = [float(row["train/loss"]) for row in rows if row["train/loss"]]
     perplexities = [float(row["valid/perplexity"]) for row in rows if row["valid/perplexity"]]
     assert len(losses) == 12
-    assert losses[-1] < losses[0] - 1
+    assert losses[-1] < losses[0] - 0.5
     assert perplexities[1] < perplexities[0] < 500
     for name in ("valid/bleu", "valid/loss", "train/tokens_per_second", "train/gradient_norm", "lr-Adam"):
         assert any(row[name] for row in rows), name
@@ -126,10 +126,11 @@ def test_a_run_repeats_itself_bit_for_bit(run, tmp_path):
     assert all(torch.equal(value, second["state_dict"][name]) for name, value in first["state_dict"].items())
 
 
-def test_a_stopped_run_goes_on_from_its_checkpoint_as_if_never_stopped(run, tmp_path):
+@pytest.mark.parametrize("stop", [60, 77], ids=["after an epoch", "within an epoch"])
+def test_a_stopped_run_goes_on_from_its_checkpoint_as_if_never_stopped(run, tmp_path, stop):
     halves = tmp_path / "halves"
     shared = (*TINY, "logger=none", f"hydra.run.dir={halves}", "trainer.max_epochs=2")
-    command("train", *shared, "trainer.max_steps=77", "callbacks.last.every_n_train_steps=77", "trainer.val_check_interval=60")
+    command("train", *shared, f"trainer.max_steps={stop}")
     command("train", *shared, f"ckpt_path={halves}/checkpoints/last.ckpt")
     whole, joined = (torch.load(folder / "checkpoints/last.ckpt", weights_only=True) for folder in (run, halves))
     assert joined["global_step"] == whole["global_step"] == 120
