@@ -24,8 +24,8 @@ VERSION = "2.3.0"
 INSTALLATION = (
     ["torch==2.13.0"],
     ["--no-deps", f"joeynmt=={VERSION}"],
-    ["numpy<2", "pandas<3", "sacrebleu", "tensorboard", "pyyaml", "six", "subword-nmt", "sentencepiece", "matplotlib"]
-    + ["seaborn", "packaging", "datasets", "psutil", "sacremoses", "importlib_metadata"],
+    ["numpy<2", "pandas<3", "sacrebleu", "tensorboard", "pyyaml", "six", "subword-nmt", "sentencepiece", "matplotlib"],
+    ["seaborn", "packaging", "datasets", "psutil", "sacremoses", "importlib_metadata"],
 )
 
 

@@ -4,11 +4,11 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
-import nmt.command  # noqa: F401 – the resolvers the configuration uses
 from hydra import compose, initialize_config_dir
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig
 
+import nmt.command  # noqa: F401 – the resolvers the configuration uses
 from nmt.errors import ConfigurationError
 from nmt.model.translator import Translator
 from nmt.run import build_model
@@ -36,7 +36,9 @@ def choices(group: str) -> list[str]:
 @cache
 def legal_compositions() -> list[tuple[str, ...]]:
     """Every decoder × attention × memory, and every encoder × decoder; those refused at construction left out."""
-    inner = product(*([f"{group}={choice}" for choice in choices(group)] for group in ("decoder", "attention", "memory")))
+    inner = product(
+        *([f"{group}={choice}" for choice in choices(group)] for group in ("decoder", "attention", "memory"))
+    )
     outer = product(*([f"{group}={choice}" for choice in choices(group)] for group in ("encoder", "decoder")))
     return [composition for composition in [*inner, *outer] if not is_refused(*composition)]
 

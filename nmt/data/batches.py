@@ -126,7 +126,7 @@ class Plan:
         longer = np.maximum(source, target) + 1
         if longer.max(initial=0) > self.size:
             raise ConfigurationError(
-                f"data.batches.size={self.size} tokens is too small for the longest sentence, {longer.max()}: raise it, "
+                f"data.batches.size={self.size} tokens cannot hold the longest sentence, {longer.max()}: raise it, "
                 "or lower data.max_length"
             )
         order = order[np.argsort(longer[order], kind="stable")]

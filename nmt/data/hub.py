@@ -75,7 +75,7 @@ class HubPairs:
         if not isinstance(cells, Mapping) or key not in cells:
             found = ", ".join(cells) if isinstance(cells, Mapping) else ", ".join(row)
             raise ConfigurationError(
-                f"{self.path}, split {self.split}, row {number}: no '{key}' in column {self.column}; there are {found}. "
+                f"{self.path}, split {self.split}, row {number}: no '{key}' in column {self.column}, only {found}. "
                 "Set data.reader.column, data.reader.source and data.reader.target"
             )
         return " ".join((cells[key] or "").split())

@@ -31,7 +31,7 @@ from nmt.errors import DataError
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1  # of the cache entries: raise it when their content changes
+FORMAT = 2  # of the cache entries: raise it when their content changes
 BLOCK = 4096  # pairs handled at once
 SIDES = ("source", "target")
 

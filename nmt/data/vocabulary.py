@@ -1,5 +1,6 @@
 """Vocabularies: words or BPE, learned and stored by the `tokenizers` library as standard tokenizer.json files."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain
@@ -22,30 +23,26 @@ class Vocabulary:
         self.tokenizer = tokenizer
 
     @classmethod
-    def learn(cls, lines: Iterable[str], *, kind: str, size: int, minimum_count: int) -> "Vocabulary":
+    def learn(cls, blocks: Iterable[list[str]], *, kind: str, size: int, minimum_count: int) -> "Vocabulary":
         """The `size` most frequent words, or BPE pieces (specials included), seen at least `minimum_count` times."""
         if kind == "words":
-            tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL[UNKNOWN]))
-            trainer = trainers.WordLevelTrainer
-            settings = {}
+            model = _most_frequent(blocks, size, minimum_count)
         elif kind == "bpe":
-            tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[UNKNOWN], end_of_word_suffix=WORD_END))
-            tokenizer.decoder = decoders.BPEDecoder(suffix=WORD_END)
-            trainer = trainers.BpeTrainer
-            settings = {"end_of_word_suffix": WORD_END}
+            model = models.BPE(unk_token=SPECIAL[UNKNOWN], end_of_word_suffix=WORD_END)
         else:
             raise ConfigurationError(f"data.vocabulary.kind={kind}: choose words or bpe")
+        tokenizer = Tokenizer(model)
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        tokenizer.train_from_iterator(
-            lines,
-            trainer(
+        if kind == "bpe":
+            tokenizer.decoder = decoders.BPEDecoder(suffix=WORD_END)
+            trainer = trainers.BpeTrainer(
                 vocab_size=size,
                 min_frequency=minimum_count,
                 special_tokens=SPECIAL,
+                end_of_word_suffix=WORD_END,
                 show_progress=False,
-                **settings,
-            ),
-        )
+            )
+            tokenizer.train_from_iterator(blocks, trainer)
         return cls(tokenizer)
 
     @classmethod
@@ -67,12 +64,23 @@ class Vocabulary:
 
     def encode_flat(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """All numbers one after another, and how many each line has; without start and end symbols. Uses every core."""
-        encodings = self.tokenizer.encode_batch_fast(lines, add_special_tokens=False)
-        numbers = [encoding.ids for encoding in encodings]
+        numbers = self._pieces_of_words(lines) if self.subwords else self._numbers_of_words(lines)
         lengths = np.fromiter(map(len, numbers), dtype=np.int64, count=len(numbers))
         flat = np.fromiter(chain.from_iterable(numbers), dtype=np.int32, count=int(lengths.sum()))
         flat[flat < len(SPECIAL)] = UNKNOWN  # a text that spells "</s>" does not end the sentence
         return flat, lengths
+
+    def _pieces_of_words(self, lines: list[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(lines, add_special_tokens=False)]
+
+    def _numbers_of_words(self, lines: list[str]) -> list[list[int]]:
+        """As the tokenizer does, but several times faster than going through it."""
+        number = self._number_of_word.get
+        return [[number(word, UNKNOWN) for word in line.split()] for line in lines]
+
+    @cached_property
+    def _number_of_word(self) -> dict[str, int]:
+        return self.tokenizer.get_vocab()
 
     def encode(self, lines: list[str]) -> list[np.ndarray]:
         flat, lengths = self.encode_flat(lines)
@@ -113,3 +121,13 @@ class Vocabulary:
         ends = np.array([piece.endswith(WORD_END) for piece in self.pieces(range(len(self)))])
         ends[END] = True
         return ends
+
+
+def _most_frequent(blocks: Iterable[list[str]], size: int, minimum_count: int) -> models.WordLevel:
+    """Counted here, several times faster than by the library's trainer; of equally frequent words the first by name."""
+    counts: Counter[str] = Counter()
+    for block in blocks:
+        counts.update(chain.from_iterable(map(str.split, block)))
+    frequent = [word for word, count in counts.items() if count >= minimum_count and word not in SPECIAL]
+    frequent.sort(key=lambda word: (-counts[word], word))
+    return models.WordLevel({word: n for n, word in enumerate((SPECIAL + frequent)[:size])}, SPECIAL[UNKNOWN])

@@ -46,23 +46,26 @@ class TextTranslator:
             yield from self._block(block, how, batch_size)
 
     def _block(self, lines: list[str], how: Search, batch_size: int) -> list[list[Translation]]:
-        rows = self.languages.source.numbers(lines)
+        lines = [self.languages.source.preprocessing(line) for line in lines]
+        rows = self.languages.source.vocabulary.encode(lines)
         found: list[list[Translation]] = [[] for _ in lines]
         order = [index for index in np.argsort([len(row) for row in rows], kind="stable") if len(rows[index])]
         for batch in in_blocks(order, batch_size):
             source, lengths = pad_source(*pad_rows([rows[index] for index in batch]), source_end=self.source_end)
             for index, hypotheses in zip(batch, search(self.model, source.to(self.device), lengths, how), strict=True):
-                found[index] = [self.spell(rows[index], hypothesis) for hypothesis in hypotheses]
+                found[index] = [self.spell(lines[index], rows[index], hypothesis) for hypothesis in hypotheses]
         return found
 
-    def spell(self, source: np.ndarray, best: Hypothesis) -> Translation:
-        """A hypothesis in words."""
+    def spell(self, line: str, source: np.ndarray, best: Hypothesis) -> Translation:
+        """A hypothesis in words, beside those of the line, which the vocabulary may not know."""
         ends = best.alignment.shape[1] > len(source), best.alignment.shape[0] > len(best.words)
         words, places = [], []
         for language, numbers, ended in zip(self.languages, (source, best.words), ends, strict=True):
             spelled = language.vocabulary.words(numbers)
             words.append(spelled + [SPECIAL[END]] * ended)
             places.append(language.vocabulary.word_of_piece(numbers) + [len(spelled)] * ended)
+        if len(known := line.split()) == len(words[0]) - ends[0]:
+            words[0][: len(known)] = known
         said = " ".join(words[1][: len(words[1]) - ends[1]])
         return Translation(
             *words,

@@ -47,7 +47,9 @@ class Throughput(Callback):
 class LastValidation(Callback):
     """Validates where training ends in the middle of an epoch (trainer.max_steps), so that what was learnt is kept."""
 
-    def on_train_batch_end(self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
         if 0 < trainer.max_steps <= trainer.global_step:
             trainer.should_stop = True  # Lightning validates where it stops
 

@@ -38,12 +38,12 @@ def train(config: DictConfig) -> float | None:
         _settle_surroundings(config)
         data = hydra.utils.instantiate(config.data)
         prepared = data.prepare()
-        module = _compose(config, prepared, folder)
+        module = compose_module(config, prepared, folder)
         summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
         log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
         loggers = [hydra.utils.instantiate(logger) for logger in config.logger.values()]
         summary["loggers"] = loggers
-        trainer = _trainer(config, folder, loggers)
+        trainer = make_trainer(config, folder, loggers)
         for logger in loggers:
             if not isinstance(logger, CSVLogger):  # its hparams.yaml would be one more copy of .hydra/config.yaml
                 logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
@@ -87,7 +87,7 @@ def _settle_surroundings(config: DictConfig) -> None:
     pytorch_lightning.seed_everything(config.seed, workers=True, verbose=False)
 
 
-def _compose(config: DictConfig, prepared: Prepared, folder: Path) -> Training:
+def compose_module(config: DictConfig, prepared: Prepared, folder: Path) -> Training:
     """The LightningModule; the model's vocabulary sizes are known only now."""
     source, target = (language.vocabulary for language in prepared.languages)
     config.model.source_vocabulary_size, config.model.target_vocabulary_size = len(source), len(target)
@@ -105,7 +105,7 @@ def _compose(config: DictConfig, prepared: Prepared, folder: Path) -> Training:
     )
 
 
-def _trainer(config: DictConfig, folder: Path, loggers: list[Logger]) -> Trainer:
+def make_trainer(config: DictConfig, folder: Path, loggers: list[Logger]) -> Trainer:
     callbacks = [hydra.utils.instantiate(callback) for callback in config.callbacks.values()]
     return hydra.utils.instantiate(
         config.trainer,

@@ -1,5 +1,7 @@
 """The order of batches, and what is in them."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 import torch
@@ -35,7 +37,7 @@ def test_every_epoch_holds_every_sentence_once_in_an_order_fixed_by_seed_and_epo
             one.set_epoch(epoch)
         epochs.append(order(first))
         assert order(again) == epochs[-1] != order(other)
-        assert sorted(sum(epochs[-1], [])) == list(range(205))
+        assert sorted(chain.from_iterable(epochs[-1])) == list(range(205))
         assert len(first) == len(epochs[-1])
     assert epochs[0] != epochs[1]
 
@@ -57,7 +59,9 @@ def test_batches_by_tokens_fill_but_never_exceed_their_size():
 
 
 def test_a_batch_too_small_for_a_sentence_names_the_key():
-    with pytest.raises(ConfigurationError, match=r"data\.batches\.size=20 tokens is too small.*data\.max_length"):
+    with pytest.raises(
+        ConfigurationError, match=r"data\.batches\.size=20 tokens cannot hold the longest.*data\.max_length"
+    ):
         len(loader(Plan(unit="tokens", size=20)))
 
 

@@ -46,7 +46,7 @@ def test_identity_follows_the_files_content(tmp_path):
 
 
 def test_a_wrong_column_is_named_with_those_there_are(tmp_path):
-    with pytest.raises(ConfigurationError, match="row 1: no 'fr' in column translation; there are en, de"):
+    with pytest.raises(ConfigurationError, match="row 1: no 'fr' in column translation, only en, de"):
         list(HubPairs("train", source="en", target="fr", **parquet_file(tmp_path)))
 
 

@@ -29,7 +29,13 @@ def test_a_run_leaves_what_it_promises(run):
     assert summary["parameters"]["total"] == sum(p.numel() for p in Run(str(run)).model.parameters())
     assert summary["best"]["metric"] == "valid/bleu"
     assert summary["versions"]["torch"].startswith("2.13")
-    for name in ("checkpoints/best.ckpt", "checkpoints/last.ckpt", "source.tokenizer.json", ".hydra/config.yaml", "train.log"):
+    for name in (
+        "checkpoints/best.ckpt",
+        "checkpoints/last.ckpt",
+        "source.tokenizer.json",
+        ".hydra/config.yaml",
+        "train.log",
+    ):
         assert (run / name).is_file(), name
 
 
@@ -51,7 +57,9 @@ def test_the_offline_wandb_file_holds_metrics_translations_and_heatmaps(run):
     history = logged["history"]
     rows = [row for row in csv.DictReader((run / "metrics.csv").open()) if row["valid/bleu"]]
     assert history["valid/bleu"] == pytest.approx([float(row["valid/bleu"]) for row in rows])
-    assert {"train/loss", "valid/perplexity", "train/tokens_per_second", "train/gradient_norm", "lr-Adam"} <= set(history)
+    assert {"train/loss", "valid/perplexity", "train/tokens_per_second", "train/gradient_norm", "lr-Adam"} <= set(
+        history
+    )
     assert len(history["valid/translations/_type"]) == 2
     pictures = list(run.glob("wandb/offline-run-*/files/media/images/valid/alignment_*.png"))
     assert len(pictures) == 2 * 8
@@ -88,7 +96,9 @@ def test_evaluation_scores_and_stores_a_test_set(run):
 
 
 def test_evaluating_the_validation_set_gives_what_training_saw(run):
-    scores = json.loads(command("evaluate", f"run={run}/checkpoints/last.ckpt", "data.test=valid", "beam=1", "as_json=true").stdout)
+    scores = json.loads(
+        command("evaluate", f"run={run}/checkpoints/last.ckpt", "data.test=valid", "beam=1", "as_json=true").stdout
+    )
     rows = [row for row in csv.DictReader((run / "metrics.csv").open()) if row["valid/bleu"]]
     assert scores["scores"]["bleu_tokenized"]["score"] == pytest.approx(float(rows[-1]["valid/bleu"]), abs=1e-4)
     assert scores["scores"]["perplexity"] == pytest.approx(float(rows[-1]["valid/perplexity"]), rel=1e-5)

@@ -1,6 +1,6 @@
 """The composed models compute what the papers say: losses, alignments and gradients equal those of literal loops.
 
-The loops (tests/reference) go over one sentence, one position and one step at a time in float64; here they are given the
+The loops (tests/reference) go over one sentence, one position and one step at a time in float64; here they get the
 parameters of a composed model, and the model gets all sentences in one padded batch.
 """
 
@@ -21,7 +21,9 @@ TARGETS = random_rows([5, 2, 4, 3], 23, seed=2)
 def score_of(model):
     score = model.decoder.attention.score
     return {
-        "Additive": lambda: partial(scores.additive, v=score.energy, W=score.query.weight, U=score.key.weight, b=both(score)),
+        "Additive": lambda: partial(
+            scores.additive, v=score.energy, W=score.query.weight, U=score.key.weight, b=both(score)
+        ),
         "Dot": lambda: scores.dot,
         "General": lambda: partial(scores.general, W=score.key.weight),
         "Concat": lambda: concat_of(score),
@@ -67,7 +69,9 @@ def steps_of(model, annotations, last, words, looking):
             input_feeding=decoder.input_feeding,
         )
     initial = decoder.initial.projection
-    start = decoders.initial_state_mean if type(decoder.initial).__name__ == "FromMean" else decoders.initial_state_backward
+    start = (
+        decoders.initial_state_mean if type(decoder.initial).__name__ == "FromMean" else decoders.initial_state_backward
+    )
     state = start(annotations, W=initial.weight, b=initial.bias)
     recurrent = {"W_hh": decoder.recurrent_gates.weight, "b_hh": decoder.recurrent_gates.bias}
     word, context = decoder.word_gates, decoder.context_gates
@@ -157,4 +161,6 @@ def test_losses_alignments_and_gradients_equal_those_of_a_literal_loop(overrides
     ours = torch.autograd.grad(loss, parameters)
     theirs = torch.autograd.grad(expected, parameters, allow_unused=True)
     for name, our, their in zip(names, ours, theirs, strict=True):
-        torch.testing.assert_close(our, torch.zeros_like(our) if their is None else their, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            our, torch.zeros_like(our) if their is None else their, msg=lambda m, n=name: f"{n}: {m}"
+        )

@@ -29,9 +29,7 @@ def log_probabilities(model, sources, targets):
     batch = batch_of(sources, targets)
     with torch.no_grad():
         unrolled = model.unroll(batch, keep_trace=True)
-        logits = model.output(
-            model.decoder.readout(unrolled.features.state, unrolled.words, unrolled.features.context)
-        )
+        logits = model.output(model.decoder.readout(unrolled.features.state, unrolled.words, unrolled.features.context))
     return logits.log_softmax(-1).transpose(0, 1), unrolled.trace["alignment"].transpose(0, 1)
 
 
@@ -93,7 +91,8 @@ def test_every_parameter_receives_a_finite_gradient_that_differences_confirm(com
     generator = torch.Generator().manual_seed(5)
     direction = {name: torch.randn(p.shape, generator=generator, dtype=p.dtype) for name, p in model.named_parameters()}
     for name, parameter in model.named_parameters():
-        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
         if "attention=none" not in composition:  # which may leave an encoder's forward half unread
             assert parameter.grad.abs().sum() > 0, f"{name} has no influence"
     slope = sum((p.grad * direction[name]).sum() for name, p in model.named_parameters())

@@ -51,5 +51,7 @@ def test_the_gradient_stays_right_where_the_vocabulary_is_tied_to_the_embedding(
     made.weight = embedding.weight
     targets = torch.tensor([3, 4, 5])
     ours = torch.autograd.grad(made.loss(embedding(targets), targets).objective, embedding.weight)
-    theirs = torch.autograd.grad(functional.cross_entropy(made(embedding(targets)), targets, reduction="sum"), embedding.weight)
+    theirs = torch.autograd.grad(
+        functional.cross_entropy(made(embedding(targets)), targets, reduction="sum"), embedding.weight
+    )
     torch.testing.assert_close(ours, theirs)

@@ -1,0 +1,237 @@
+"""Training throughput, ours and others', in turn in one run: target words a second, memory, time outside the model.
+
+    python benchmarks/train_throughput.py                             the `small` comparison size on Multi30k (NMT_DATA)
+    python benchmarks/train_throughput.py --size paper --data random  RNNsearch's sizes on random words
+    python benchmarks/train_throughput.py --joeynmt VENV/bin/python   Joey NMT beside it (see README.md)
+    python benchmarks/train_throughput.py --override attention=dot …  another of our models against the same others
+
+Every system runs in a process of its own, `--rounds` times, one after the other, so that a machine that drifts drifts
+for all of them; ratios are taken within a round. The first third of the updates is warm-up.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+# The comparison model: the same as the hand-written baseline and Joey NMT's.
+MODEL = (
+    "decoder=bahdanau",
+    "decoder.readout._target_=nmt.model.readout.DeepOutput",
+    "~decoder.readout.maxout_size",
+    "size.readout=512",
+    "data.batches.size=80",
+)
+RANDOM_SENTENCES, RANDOM_LENGTHS = 8000, (6, 20)
+
+
+def main() -> None:
+    options = parse()
+    if options.system:
+        print(json.dumps({"ours": ours, "hoisted": hoisted}[options.system](options)))
+        return
+    systems = ["hoisted", "ours"] + (["joeynmt"] if options.joeynmt else [])
+    rounds = []
+    for number in range(options.rounds):
+        rounds.append({system: measure(system, options) for system in systems})
+        for system in systems:
+            print(f"round {number + 1}: {json.dumps(rounds[-1][system])}", file=sys.stderr)
+    report(rounds, systems)
+    if options.output:
+        Path(options.output).write_text(json.dumps(rounds, indent=2) + "\n", encoding="utf-8")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="small", choices=["tiny", "small", "paper"])
+    parser.add_argument("--data", default="multi30k", choices=["multi30k", "random"])
+    parser.add_argument("--updates", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--joeynmt", help="the Python of an environment with Joey NMT")
+    parser.add_argument("--override", action="append", default=[], help="KEY=VALUE for our side")
+    parser.add_argument("--output", help="JSON file for every figure")
+    parser.add_argument("--system", choices=["ours", "hoisted"], help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def measure(system: str, options: argparse.Namespace) -> dict:
+    """Runs one system in a process of its own."""
+    if system == "joeynmt":
+        with tempfile.TemporaryDirectory() as folder:
+            write_text(Path(folder), options)
+            script = [str(Path(__file__).parent / "joeynmt_peer.py"), "--python", options.joeynmt, "--data", folder]
+            command = [sys.executable, *script, "--updates", str(options.updates), "--threads", str(options.threads)]
+            return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+    command = [sys.executable, __file__, "--system", system, "--size", options.size, "--data", options.data]
+    command += ["--updates", str(options.updates), "--threads", str(options.threads)]
+    command += [f"--override={override}" for override in options.override]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+
+
+def ours(options: argparse.Namespace) -> dict:
+    """Through Lightning, callbacks and CSV logging included, as `train.py` runs it; no validation."""
+    import pytorch_lightning
+    import torch
+
+    config, data = compose(options)
+    torch.set_num_threads(options.threads)
+    pytorch_lightning.seed_everything(1, verbose=False)
+    from nmt.training.experiment import compose_module, make_trainer
+
+    with tempfile.TemporaryDirectory() as folder:
+        module = compose_module(config, data.prepare(), Path(folder))
+        watch = watch_class()(warm_up=options.updates // 3)
+        trainer = make_trainer(config, Path(folder), [pytorch_lightning.loggers.CSVLogger(folder)])
+        trainer.callbacks.append(watch)
+        trainer.fit(module, data)
+    return {"system": "ours", "parameters": sum(p.numel() for p in module.parameters())} | watch.figures()
+
+
+def hoisted(options: argparse.Namespace) -> dict:
+    """The hand-written loop on the very same batches."""
+    import torch
+    from hoisted import RNNSEARCH, HoistedBaseline, train_steps
+
+    config, data = compose(options)
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    sizes = {"small": {"readout": 512}, "paper": RNNSEARCH, "tiny": {"embedding": 24, "hidden": 32, "attention": 24}}
+    words = (config.model.source_vocabulary_size, config.model.target_vocabulary_size)
+    model = HoistedBaseline(*words, **sizes[options.size])
+    batches = [padded(batch) for batch, _ in zip(data.train_dataloader(), range(options.updates), strict=False)]
+    rate, _ = train_steps(batches, options.updates, model=model)
+    return {
+        "system": "hoisted",
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "tokens_per_second": rate,
+        "peak_memory_mib": peak_memory(),
+    }
+
+
+def padded(batch) -> tuple:
+    """(source, lengths, target input, target output), as the baseline takes them."""
+    import torch
+
+    target = torch.zeros(batch.target_input.numel(), dtype=torch.long)
+    target[batch.target_index] = batch.target_words
+    return batch.source, batch.source_lengths, batch.target_input, target.view_as(batch.target_input)
+
+
+def compose(options: argparse.Namespace) -> tuple:
+    """The configuration of our side, and the data both sides get."""
+    import hydra
+
+    import nmt.command  # noqa: F401 – resolvers
+
+    own = [f"size={options.size}", "trainer=cpu", f"trainer.max_steps={options.updates}", "trainer.limit_val_batches=0"]
+    own += [
+        "~callbacks.checkpoint",
+        "~callbacks.last",
+        "~callbacks.early_stopping",
+        "+trainer.enable_checkpointing=false",
+    ]
+    model = ("decoder=bahdanau", "dropout=0.0") if options.size == "paper" else MODEL
+    with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        config = hydra.compose("config", overrides=["data=multi30k", *model, *own, *options.override])
+    data = hydra.utils.instantiate(config.data)
+    if options.data == "random":
+        data.prepared = RandomCorpus(30_000 if options.size == "paper" else 8_000)
+    words = [len(language.vocabulary) for language in data.prepare().languages]
+    config.model.source_vocabulary_size, config.model.target_vocabulary_size = words
+    return config, data
+
+
+class RandomCorpus:
+    """Stands in for a prepared corpus: random words, lengths like image captions'."""
+
+    def __init__(self, words: int):
+        import numpy as np
+
+        from nmt.data.prepared import EncodedText, Sides
+
+        random = np.random.default_rng(1)
+        lengths = random.integers(*RANDOM_LENGTHS, RANDOM_SENTENCES)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        side = EncodedText(random.integers(4, words, lengths.sum()).astype(np.int32), offsets)
+        self.text = Sides(side, side)
+        vocabulary = type(
+            "Words", (), {"__len__": lambda _: words, "to_json": lambda _: "", "ends_word": np.ones(words)}
+        )()
+        self.languages = [type("Language", (), {"vocabulary": vocabulary})()] * 2
+
+    def split(self, name: str):
+        return self.text
+
+
+def watch_class():
+    from pytorch_lightning import Callback
+
+    class Watch(Callback):
+        """Times batches, and within them the forward and backward pass and the optimiser."""
+
+        def __init__(self, warm_up: int):
+            self.warm_up, self.words, self.inside = warm_up, 0, 0.0
+
+        def on_train_batch_start(self, trainer, module, batch, batch_idx):
+            self.entered = time.perf_counter()
+            if batch_idx == self.warm_up:
+                self.began, self.words, self.inside = self.entered, 0, 0.0
+
+        def on_after_backward(self, trainer, module):
+            self.inside += time.perf_counter() - self.entered
+
+        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+            self.words += batch.whole_words
+            self.ended = time.perf_counter()
+
+        def figures(self) -> dict:
+            seconds = self.ended - self.began
+            return {
+                "tokens_per_second": self.words / seconds,
+                "outside_forward_backward": 1 - self.inside / seconds,
+                "peak_memory_mib": peak_memory(),
+            }
+
+    return Watch
+
+
+def peak_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def write_text(folder: Path, options: argparse.Namespace) -> None:
+    """Multi30k as Joey NMT reads it: preprocessed as for our side."""
+    from nmt.data.prepared import Workers
+
+    _, data = compose(options)
+    for name in ("train", "valid"):
+        with Workers(data.preprocessing) as workers:
+            lines = [line for _, line in workers.read(data.reader(**getattr(data, f"{name}_files")))]
+        for side, language in enumerate(("en", "de")):
+            text = "".join(f"{line[side]}\n" for line in lines)
+            (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+
+
+def report(rounds: list[dict], systems: list[str]) -> None:
+    """Medians, and the median of the ratios within each round."""
+    print("| system | tokens/s | ours / it | peak memory, MiB | outside forward and backward |")
+    print("|---|---|---|---|---|")
+    for system in systems:
+        of = [turn[system] for turn in rounds]
+        rate = median(figures["tokens_per_second"] for figures in of)
+        ratio = median(turn["ours"]["tokens_per_second"] / turn[system]["tokens_per_second"] for turn in rounds)
+        outside = f"{100 * median(f['outside_forward_backward'] for f in of):.1f} %" if system == "ours" else "–"
+        print(f"| {system} | {rate:,.0f} | {ratio:.2f} | {max(f['peak_memory_mib'] for f in of)} | {outside} |")
+
+
+if __name__ == "__main__":
+    main()
