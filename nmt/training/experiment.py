@@ -21,6 +21,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Trainer
 from pytorch_lightning.loggers import CSVLogger, Logger, WandbLogger
+from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.data.prepared import Prepared
 from nmt.run import build_model, write_json, write_text
@@ -57,7 +58,7 @@ def recorded(folder: Path) -> Iterator[dict[str, Any]]:
     """Keeps `summary.json`: whatever happens, it says how the run ended; loggers are closed accordingly."""
     started = time.perf_counter()
     summary: dict[str, Any] = {"status": "running", "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-    write_json(folder / "summary.json", summary)
+    _write_summary(folder, summary)
     try:
         yield summary
         summary["status"] = "completed"
@@ -70,14 +71,20 @@ def recorded(folder: Path) -> Iterator[dict[str, Any]]:
     finally:
         loggers = summary.pop("loggers", [])
         summary["wall_seconds"] = round(time.perf_counter() - started, 1)
-        write_json(folder / "summary.json", summary)
+        _write_summary(folder, summary)
         _close(loggers, exit_code=0 if summary["status"] == "completed" else 1)
         log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
+
+
+@rank_zero_only
+def _write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    write_json(folder / "summary.json", summary)
 
 
 def _settle_surroundings(config: DictConfig) -> None:
     os.environ.setdefault("WANDB_SILENT", "true")  # the summary says where its files are
     warnings.filterwarnings("ignore", message="The number of training batches")  # a short run is no mistake
+    warnings.filterwarnings("ignore", message="It is recommended to use `self.log")  # every rank logs the same value
     warnings.filterwarnings("ignore", message="Checkpoint directory")  # a run may be gone on with
     warnings.filterwarnings("ignore", message="Experiment logs directory")  # it is the run's own folder
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own, of torch's pytrees
@@ -92,8 +99,9 @@ def compose_module(config: DictConfig, prepared: Prepared, folder: Path) -> Trai
     source, target = (language.vocabulary for language in prepared.languages)
     config.model.source_vocabulary_size, config.model.target_vocabulary_size = len(source), len(target)
     vocabularies = {"source": source.to_json(), "target": target.to_json()}
-    for side, text in vocabularies.items():
-        write_text(folder / f"{side}.tokenizer.json", text)
+    if rank_zero_only.rank == 0:
+        for side, text in vocabularies.items():
+            write_text(folder / f"{side}.tokenizer.json", text)
     return Training(
         model=build_model(config),
         optimizer=hydra.utils.instantiate(config.optimizer),
@@ -136,7 +144,7 @@ def _close(loggers: list[Logger], exit_code: int) -> None:
     """A W&B run left open would swallow the next job's."""
     for logger in loggers:
         logger.finalize("success" if exit_code == 0 else "failed")
-        if isinstance(logger, WandbLogger):
+        if isinstance(logger, WandbLogger) and rank_zero_only.rank == 0:
             logger.experiment.finish(exit_code=exit_code)
 
 

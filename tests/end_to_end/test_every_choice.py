@@ -1,0 +1,81 @@
+"""Every choice of every group trains, and what it trained translates. New YAML files are found by themselves."""
+
+import gzip
+import json
+
+import pytest
+from commands import ROOT, answer
+from compositions import choices
+from hydra import compose, initialize_config_dir
+
+from nmt.run import Run, build_model
+from nmt.search.beam import Search
+from nmt.search.verb import translator_of
+
+TINY = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
+GROUPS = ("encoder", "decoder", "attention", "memory", "optimizer", "initialization", "callbacks", "experiment")
+FILES = ("multi30k", "tatoeba_deen", "am3_zhen", "pydocs_zhen")
+HARDWARE = {"gpu", "ddp"}  # choices that need what a test machine may lack
+
+
+def trained(tmp_path, capfd, monkeypatch, *arguments: str, **environment: str) -> Run:
+    status, said = answer(
+        "train", *arguments, f"hydra.run.dir={tmp_path}/run", capture=capfd, monkeypatch=monkeypatch, **environment
+    )
+    assert status == 0, said
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["status"] == "completed"
+    assert summary["steps"] >= 2
+    return Run(str(tmp_path / "run" / "checkpoints" / "last.ckpt"))
+
+
+def translates(run: Run, line: str) -> None:
+    ((best, *_),) = translator_of(run, "cpu")([line], Search(beam=2))
+    assert best.alignment.shape == (len(best.target), len(best.source))
+    assert best.log_probability < 0
+
+
+@pytest.mark.parametrize("choice", [f"{group}={choice}" for group in GROUPS for choice in choices(group)])
+def test_a_choice_trains_two_steps_and_translates(choice, tmp_path, capfd, monkeypatch):
+    sizes = ("trainer.max_epochs=1", "size.embedding=16") if choice == "experiment=demo" else ()
+    run = trained(tmp_path, capfd, monkeypatch, choice, *TINY, *sizes)
+    translates(run, "Gurcu pu ma ma nibi .")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_data_set_of_files_trains_and_translates(name, tmp_path, capfd, monkeypatch):
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        config = compose("config", overrides=[f"data={name}", f"data.dir={tmp_path}"])
+    sentences = {"zh": "他用Python编程。", "en": "A man, 35, is `coding`.", "de": "Zwei Männer (jung) lachen."}
+    for files in (config.data.train, config.data.valid, *config.data.tests.values()):
+        for side in ("source", "target"):
+            (tmp_path / files[side]).parent.mkdir(parents=True, exist_ok=True)
+            text = "".join(f"{sentences[config.data[side].language]} {number}\n" for number in range(12))
+            (tmp_path / files[side]).write_bytes(gzip.compress(text.encode()))
+    arguments = ("size=tiny", "debug=steps", "logger=none", f"data={name}", "data.vocabulary.minimum_count=1")
+    run = trained(tmp_path, capfd, monkeypatch, *arguments, NMT_DATA=str(tmp_path), NMT_CACHE=str(tmp_path / "cache"))
+    translates(run, sentences[config.data.source.language])
+
+
+@pytest.mark.parametrize("choice", [choice for choice in choices("trainer") if choice not in {*HARDWARE, "ddp_cpu"}])
+def test_a_trainer_trains(choice, tmp_path, capfd, monkeypatch):
+    trained(tmp_path, capfd, monkeypatch, f"trainer={choice}", *TINY)
+
+
+@pytest.mark.parametrize("size", choices("size"))
+def test_a_size_builds_every_decoder(size):
+    for decoder in choices("decoder"):
+        encoder = "lstm" if decoder == "luong" else "bigru"
+        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+            config = compose("config", overrides=[f"size={size}", f"decoder={decoder}", f"encoder={encoder}"])
+        config.model.source_vocabulary_size = config.model.target_vocabulary_size = 100
+        assert sum(parameter.numel() for parameter in build_model(config).parameters()) > 10_000
+
+
+def test_the_baseline_of_tu_2016_has_the_papers_parameters():
+    """84.3M (§5.2): every matrix, both embeddings among them, with 30,000 words a side; vectors (biases, v) left out."""
+    overrides = ["experiment=bahdanau", "size=paper", "model.source_vocabulary_size=30000"]
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        config = compose("config", overrides=[*overrides, "model.target_vocabulary_size=30000"])
+    total = sum(parameter.numel() for parameter in build_model(config).parameters() if parameter.dim() > 1)
+    assert total / 1e6 == pytest.approx(84.3, abs=0.05)
