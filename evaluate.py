@@ -11,7 +11,7 @@ from nmt.command import in_plain_words, read_arguments
 
 
 def main() -> None:
-    settings, of_data = read_arguments("evaluate", sys.argv[1:], usage=__doc__)
+    settings, of_data = read_arguments("evaluate", sys.argv[1:], usage=__doc__, takes_data=True)
     from nmt.evaluation.verb import evaluate
 
     result = evaluate(settings, of_data)

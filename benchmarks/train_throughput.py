@@ -130,7 +130,7 @@ def compose(options: argparse.Namespace) -> tuple:
     """The configuration of our side, and the data both sides get."""
     import hydra
 
-    import nmt.command  # noqa: F401 – resolvers
+    import nmt.resolvers  # noqa: F401 – the configuration uses them
 
     own = [f"size={options.size}", "trainer=cpu", f"trainer.max_steps={options.updates}", "trainer.limit_val_batches=0"]
     own += [
@@ -150,6 +150,16 @@ def compose(options: argparse.Namespace) -> tuple:
     return config, data
 
 
+class Words:
+    """Stands in for a vocabulary."""
+
+    def __len__(self) -> int:
+        return self.count
+
+    def to_json(self) -> str:
+        return ""
+
+
 class RandomCorpus:
     """Stands in for a prepared corpus: random words, lengths like image captions'."""
 
@@ -163,10 +173,9 @@ class RandomCorpus:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         side = EncodedText(random.integers(4, words, lengths.sum()).astype(np.int32), offsets)
         self.text = Sides(side, side)
-        vocabulary = type(
-            "Words", (), {"__len__": lambda _: words, "to_json": lambda _: "", "ends_word": np.ones(words)}
-        )()
-        self.languages = [type("Language", (), {"vocabulary": vocabulary})()] * 2
+        vocabulary = Words()
+        vocabulary.count, vocabulary.ends_word = words, np.ones(words, dtype=bool)
+        self.languages = Sides(*[type("Language", (), {"vocabulary": vocabulary})] * 2)
 
     def split(self, name: str):
         return self.text
@@ -179,12 +188,15 @@ def watch_class():
         """Times batches, and within them the forward and backward pass and the optimiser."""
 
         def __init__(self, warm_up: int):
-            self.warm_up, self.words, self.inside = warm_up, 0, 0.0
+            self.warm_up = warm_up
+            self.ended = time.perf_counter()
 
         def on_train_batch_start(self, trainer, module, batch, batch_idx):
             self.entered = time.perf_counter()
-            if batch_idx == self.warm_up:
-                self.began, self.words, self.inside = self.entered, 0, 0.0
+            if batch_idx <= self.warm_up:
+                self.began, self.words, self.inside, self.between = self.entered, 0, 0.0, 0.0
+            else:
+                self.between += self.entered - self.ended
 
         def on_after_backward(self, trainer, module):
             self.inside += time.perf_counter() - self.entered
@@ -198,6 +210,7 @@ def watch_class():
             return {
                 "tokens_per_second": self.words / seconds,
                 "outside_forward_backward": 1 - self.inside / seconds,
+                "between_batches": self.between / seconds,
                 "peak_memory_mib": peak_memory(),
             }
 
@@ -223,14 +236,16 @@ def write_text(folder: Path, options: argparse.Namespace) -> None:
 
 def report(rounds: list[dict], systems: list[str]) -> None:
     """Medians, and the median of the ratios within each round."""
-    print("| system | tokens/s | ours / it | peak memory, MiB | outside forward and backward |")
-    print("|---|---|---|---|---|")
+    print("| system | tokens/s | ours / it | peak memory, MiB | outside forward and backward | between batches |")
+    print("|---|---|---|---|---|---|")
     for system in systems:
         of = [turn[system] for turn in rounds]
         rate = median(figures["tokens_per_second"] for figures in of)
         ratio = median(turn["ours"]["tokens_per_second"] / turn[system]["tokens_per_second"] for turn in rounds)
-        outside = f"{100 * median(f['outside_forward_backward'] for f in of):.1f} %" if system == "ours" else "–"
-        print(f"| {system} | {rate:,.0f} | {ratio:.2f} | {max(f['peak_memory_mib'] for f in of)} | {outside} |")
+        shares = ("outside_forward_backward", "between_batches")
+        lost = [f"{100 * median(f[share] for f in of):.1f} %" if system == "ours" else "–" for share in shares]
+        memory = max(figures["peak_memory_mib"] for figures in of)
+        print(f"| {system} | {rate:,.0f} | {ratio:.2f} | {memory} | {' | '.join(lost)} |")
 
 
 if __name__ == "__main__":

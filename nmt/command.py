@@ -24,11 +24,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+import nmt.resolvers  # noqa: F401 – the configuration files use them
 from nmt.errors import ConfigurationError, UserError
-
-OmegaConf.register_new_resolver("twice", lambda size: 2 * int(size), replace=True)
-OmegaConf.register_new_resolver("half", lambda size: int(size) // 2, replace=True)
-OmegaConf.register_new_resolver("default", lambda value, other: other if value is None else value, replace=True)
 
 WANTS_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 CONFIGURATIONS = Path(__file__).parent.parent / "conf"
@@ -68,8 +65,11 @@ def leaves_at_once(job: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
     return guarded
 
 
-def read_arguments(name: str, arguments: list[str], usage: str) -> tuple[DictConfig, list[str]]:
-    """KEY=VALUE arguments over conf/NAME.yaml; those that begin with `data.` are given back, for the run's own data."""
+def read_arguments(
+    name: str, arguments: list[str], usage: str, *, takes_data: bool = False
+) -> tuple[DictConfig, list[str]]:
+    """KEY=VALUE arguments over conf/NAME.yaml; with `takes_data` those that begin with `data.` are given back as they
+    are, for the run's own data settings."""
     if any(argument in ("-h", "--help", "help") for argument in arguments):
         print(usage.strip())
         sys.exit(0)
@@ -78,8 +78,8 @@ def read_arguments(name: str, arguments: list[str], usage: str) -> tuple[DictCon
     for argument in arguments:
         if "=" not in argument:
             raise ConfigurationError(f"{argument}: arguments are KEY=VALUE, such as run=FOLDER; --help says more")
-    of_data = [argument for argument in arguments if argument.startswith("data.")]
-    given = OmegaConf.from_dotlist([argument for argument in arguments if not argument.startswith("data.")])
+    of_data = [argument for argument in arguments if takes_data and argument.startswith("data.")]
+    given = OmegaConf.from_dotlist([argument for argument in arguments if argument not in of_data])
     settings = OmegaConf.merge(known, given)
     for key, value in given.items():
         if wrong := _misfit_of(key, value, known[key]):

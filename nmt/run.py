@@ -17,6 +17,7 @@ import hydra.utils
 import torch
 from omegaconf import DictConfig, OmegaConf
 
+import nmt.resolvers  # noqa: F401 – stored configurations use them
 from nmt.data.language import Language, Preprocessing
 from nmt.data.prepared import SIDES, Sides
 from nmt.data.vocabulary import Vocabulary

@@ -8,7 +8,6 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig
 
-import nmt.command  # noqa: F401 – the resolvers the configuration uses
 from nmt.errors import ConfigurationError
 from nmt.model.translator import Translator
 from nmt.run import build_model

@@ -58,7 +58,7 @@ class GradientNorm(Callback):
     """The norm before clipping."""
 
     def on_before_optimizer_step(self, trainer: Trainer, module: Training, optimizer: Any) -> None:
-        if trainer.global_step % trainer.log_every_n_steps == 0:
+        if (trainer.global_step + 1) % trainer.log_every_n_steps == 0:  # when Lightning logs
             gradients = [p.grad for p in module.model.parameters() if p.grad is not None]
             module.log("train/gradient_norm", torch.nn.utils.get_total_norm(gradients), batch_size=1)
 

@@ -87,6 +87,15 @@ class Training(pytorch_lightning.LightningModule):
         schedule = self.make_schedule(optimizer)
         return {"optimizer": optimizer} | ({"lr_scheduler": schedule} if schedule else {})
 
+    def configure_gradient_clipping(
+        self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
+    ) -> None:
+        """Lightning refuses fused optimisers under any mixed precision; only loss scaling (fp16) cannot have them."""
+        if self.trainer.precision == "16-mixed" or gradient_clip_algorithm not in (None, "norm"):
+            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+        elif gradient_clip_val:
+            nn.utils.clip_grad_norm_(self.model.parameters(), gradient_clip_val)
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["nmt"] = self.record
         checkpoint["random_state"] = torch.get_rng_state()  # dropout goes on where it stopped

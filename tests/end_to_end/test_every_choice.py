@@ -62,6 +62,25 @@ def test_a_trainer_trains(choice, tmp_path, capfd, monkeypatch):
     trained(tmp_path, capfd, monkeypatch, f"trainer={choice}", *TINY)
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "trainer.precision=bf16-mixed",
+        "trainer.accumulate_grad_batches=2",
+        "model.tie_embeddings=output",
+        "data.vocabulary.joint=true model.tie_embeddings=all",
+        "data.vocabulary.kind=bpe data.vocabulary.size=120",
+        "data.batches.unit=tokens data.batches.size=400",
+        "loss.label_smoothing=0.1",
+        "decoder=luong encoder=lstm encoder.reverse=true decoder.input_feeding=false data.source_end=false",
+        "callbacks.checkpoint.monitor=valid/perplexity callbacks.checkpoint.mode=min",
+    ],
+)
+def test_a_setting_trains_two_steps_and_translates(setting, tmp_path, capfd, monkeypatch):
+    run = trained(tmp_path, capfd, monkeypatch, *TINY, *setting.split())
+    translates(run, "Gurcu pu ma ma nibi .")
+
+
 @pytest.mark.parametrize("size", choices("size"))
 def test_a_size_builds_every_decoder(size):
     for decoder in choices("decoder"):

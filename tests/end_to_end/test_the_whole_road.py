@@ -10,7 +10,10 @@ import pytest
 import torch
 from commands import command
 
+from nmt.data.toy_pairs import ToyPairs
 from nmt.run import Run
+from nmt.search.beam import Search
+from nmt.search.verb import translator_of
 
 TINY = ("size=tiny", "data.train.count=1500", "data.valid.count=40", "data.tests.test.count=30", "data.batches.size=25")
 
@@ -118,6 +121,16 @@ def test_translation_keeps_lines_and_order_whatever_comes(run):
     assert lines[1] == ""
     assert lines[0] == lines[3]
     assert "line 3: not UTF-8" in done.stderr
+
+
+def test_a_wider_beam_finds_translations_the_model_likes_at_least_as_well(run):
+    lines = [line.source for line in ToyPairs("test", 60)]
+    translator = translator_of(Run(str(run)), "cpu")
+    greedy, wide = (
+        [found[0].log_probability for found in translator(lines, Search(beam=beam, length_penalty=0.0))]
+        for beam in (1, 5)
+    )
+    assert np.mean(wide) > np.mean(greedy)
 
 
 def test_n_best_lists_and_alignments_are_written_as_moses_writes_them(run):
