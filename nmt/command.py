@@ -31,6 +31,17 @@ WANTS_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 CONFIGURATIONS = Path(__file__).parent.parent / "conf"
 
 
+def _groups_with_choices() -> str:
+    """For --help; files that begin with _ are what others build on, not choices."""
+    groups = sorted(path for path in CONFIGURATIONS.iterdir() if path.is_dir() and path.name != "hydra")
+    return "\n".join(
+        f"{group.name}: {', '.join(sorted(file.stem for file in group.glob('[!_]*.yaml')))}" for group in groups
+    )
+
+
+OmegaConf.register_new_resolver("groups_with_choices", _groups_with_choices, replace=True)
+
+
 @contextmanager
 def in_plain_words() -> Iterator[None]:
     """Errors as one line on standard error and an exit code; HYDRA_FULL_ERROR=1 shows the traceback."""

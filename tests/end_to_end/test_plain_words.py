@@ -69,5 +69,6 @@ def test_a_real_command_ends_with_its_error_alone(tmp_path):
 def test_help_names_the_groups_with_their_choices():
     text = command("train", "--help").stdout
     assert "attention: additive, concat, dot" in text
+    assert "data: am3_zhen, hub, multi30k" in text
     for verb in ("evaluate", "translate"):
         assert f"python {verb}.py run=FOLDER" in command(verb, "--help").stdout

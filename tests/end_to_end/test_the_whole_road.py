@@ -172,3 +172,39 @@ def test_a_crafted_checkpoint_runs_nothing(run, tmp_path):
     done = command("translate", f"run={tmp_path}/cut.ckpt", check=False)
     assert "cut.ckpt: cannot be loaded as a checkpoint" in done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_users_own_files_go_the_whole_road(tmp_path):
+    for name, count in (("train", 40), ("dev", 6), ("news", 5)):
+        (tmp_path / f"{name}.en").write_text("".join(f"A man, number {n}.\n" for n in range(count)))
+        (tmp_path / f"{name}.de").write_text("".join(f"Ein Mann, Nummer {n}.\n" for n in range(count)))
+    sides = {"source": "en", "target": "de"}
+    splits = {"train": "train", "valid": "dev"}
+    files = [
+        f"data.{split}.{side}={tmp_path}/{name}.{language}"
+        for split, name in splits.items()
+        for side, language in sides.items()
+    ]
+    languages = [f"data.{side}.language={language}" for side, language in sides.items()]
+    languages += [f"data.{side}.tokenizer=moses" for side in sides]
+    arguments = (
+        "size=tiny",
+        "debug=steps",
+        "logger=none",
+        "data=text",
+        *files,
+        *languages,
+        f"hydra.run.dir={tmp_path}/run",
+    )
+    said = command("train", *arguments, "data.vocabulary.kind=bpe", "data.vocabulary.size=80", cwd=tmp_path).stderr
+    assert "valid: of 6 sentences 6 sources, 6 targets and 6 whole pairs also stand in the training text" in said
+    for language in sides.values():
+        (tmp_path / f"train.{language}").unlink()  # nothing of the training data is needed any more
+        (tmp_path / f"dev.{language}").unlink()
+    news = [f"data.tests.news.{side}={tmp_path}/news.{language}" for side, language in sides.items()]
+    done = command("evaluate", f"run={tmp_path}/run", *news, "data.test=news", "as_json=true", cwd=tmp_path)
+    assert json.loads(done.stdout)["sentences"] == 5
+    assert "tok:13a" in json.loads(done.stdout)["scores"]["bleu"]["signature"]
+    assert len((tmp_path / "run" / "news" / "hypotheses.txt").read_text().split("\n")) == 6
+    done = command("evaluate", f"run={tmp_path}/run", "data.test=new", check=False, cwd=tmp_path)
+    assert done.stderr.strip().split("\n")[-1] == "error: data.test=new: no such test set; choose one of valid"
