@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Trainer
 from pytorch_lightning.loggers import CSVLogger, Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.data.prepared import Prepared
 from nmt.run import build_model, write_json, write_text
@@ -63,7 +64,7 @@ def recorded(folder: Path) -> Iterator[dict[str, Any]]:
         yield summary
         summary["status"] = "completed"
     except BaseException as error:
-        summary["status"] = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        summary["status"] = "interrupted" if isinstance(error, KeyboardInterrupt | SIGTERMException) else "failed"
         summary["error"] = f"{type(error).__name__}: {error}"
         summary["traceback"] = traceback.format_exc()
         log.debug("the traceback", exc_info=True)
