@@ -5,8 +5,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-import numpy as np
-
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import ConfigurationError
 
@@ -90,9 +88,6 @@ class Language:
 
     preprocessing: Preprocessing
     vocabulary: Vocabulary
-
-    def numbers(self, lines: list[str]) -> list[np.ndarray]:
-        return self.vocabulary.encode([self.preprocessing(line) for line in lines])
 
     def words(self, numbers) -> str:
         """Words separated by blanks, as the models see them."""

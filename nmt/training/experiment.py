@@ -4,6 +4,7 @@ import importlib.metadata
 import logging
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -64,10 +65,13 @@ def recorded(folder: Path) -> Iterator[dict[str, Any]]:
         yield summary
         summary["status"] = "completed"
     except BaseException as error:
-        summary["status"] = "interrupted" if isinstance(error, KeyboardInterrupt | SIGTERMException) else "failed"
+        stopped = _status_of_signal(error)
+        summary["status"] = "interrupted" if stopped else "failed"
         summary["error"] = f"{type(error).__name__}: {error}"
         summary["traceback"] = traceback.format_exc()
         log.debug("the traceback", exc_info=True)
+        if stopped:
+            raise SystemExit(stopped) from error
         raise
     finally:
         loggers = summary.pop("loggers", [])
@@ -75,6 +79,17 @@ def recorded(folder: Path) -> Iterator[dict[str, Any]]:
         _write_summary(folder, summary)
         _close(loggers, exit_code=0 if summary["status"] == "completed" else 1)
         log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
+
+
+def _status_of_signal(error: BaseException | None) -> int | None:
+    """The exit status of a run told to stop; Lightning makes Ctrl-C an exit of its own, and SIGTERM one of status 0."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return 128 + signal.SIGINT
+        if isinstance(error, SIGTERMException):
+            return 128 + signal.SIGTERM
+        error = error.__context__
+    return None
 
 
 @rank_zero_only

@@ -2,10 +2,13 @@
 
 import csv
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 import torch
-from commands import command
+from commands import ROOT, command
 
 TINY = (
     "size=tiny",
@@ -53,3 +56,26 @@ def test_two_ranks_learn_what_one_does(tmp_path, normalize):
     for single, double in zip(*scores, strict=True):
         for name in ("valid/loss", "valid/perplexity", "valid/bleu"):
             assert float(double[name]) == pytest.approx(float(single[name]), rel=1e-4), name
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_told_to_stop_says_it_was_interrupted(tmp_path, sent):
+    arguments = (
+        "size=tiny",
+        "logger=none",
+        "data.train.count=2000",
+        "trainer.max_epochs=1000",
+        f"hydra.run.dir={tmp_path}",
+    )
+    program = subprocess.Popen(
+        [sys.executable, ROOT / "train.py", *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    for line in program.stderr:
+        if "epoch 1" in line and "validated" in line:  # what epoch 0 learnt is stored by then
+            program.send_signal(sent)
+            break
+    _, said = program.communicate(timeout=60)
+    assert program.returncode == 128 + sent
+    assert json.loads((tmp_path / "summary.json").read_text())["status"] == "interrupted"
+    assert (tmp_path / "checkpoints" / "last.ckpt").is_file()
+    assert "Traceback" not in said
