@@ -4,6 +4,8 @@
     python benchmarks/train_throughput.py --size paper --data random  RNNsearch's sizes on random words
     python benchmarks/train_throughput.py --joeynmt VENV/bin/python   Joey NMT beside it (see README.md)
     python benchmarks/train_throughput.py --override attention=dot …  another of our models against the same others
+    python benchmarks/train_throughput.py --mechanism attention=coverage --mechanism memory=buffer …
+                                                                      what mechanisms cost over plain attention
 
 Every system runs in a process of its own, `--rounds` times, one after the other, so that a machine that drifts drifts
 for all of them; ratios are taken within a round. The first third of the updates is warm-up.
@@ -38,7 +40,8 @@ def main() -> None:
     if options.system:
         print(json.dumps({"ours": ours, "hoisted": hoisted}[options.system](options)))
         return
-    systems = ["hoisted", "ours"] + (["joeynmt"] if options.joeynmt else [])
+    systems = ["ours", *options.mechanism] if options.mechanism else ["hoisted", "ours"]
+    systems += ["joeynmt"] if options.joeynmt else []
     rounds = []
     for number in range(options.rounds):
         rounds.append({system: measure(system, options) for system in systems})
@@ -58,6 +61,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--joeynmt", help="the Python of an environment with Joey NMT")
     parser.add_argument("--override", action="append", default=[], help="KEY=VALUE for our side")
+    parser.add_argument(
+        "--mechanism", action="append", default=[], help="'KEY=VALUE …' of a model to measure beside ours"
+    )
     parser.add_argument("--output", help="JSON file for every figure")
     parser.add_argument("--system", choices=["ours", "hoisted"], help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -71,9 +77,11 @@ def measure(system: str, options: argparse.Namespace) -> dict:
             script = [str(Path(__file__).parent / "joeynmt_peer.py"), "--python", options.joeynmt, "--data", folder]
             command = [sys.executable, *script, "--updates", str(options.updates), "--threads", str(options.threads)]
             return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
-    command = [sys.executable, __file__, "--system", system, "--size", options.size, "--data", options.data]
+    kind = "hoisted" if system == "hoisted" else "ours"
+    command = [sys.executable, __file__, "--system", kind, "--size", options.size, "--data", options.data]
     command += ["--updates", str(options.updates), "--threads", str(options.threads)]
-    command += [f"--override={override}" for override in options.override]
+    overrides = [*options.override, *(system.split() if system in options.mechanism else ())]
+    command += [f"--override={override}" for override in overrides]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
 
 
@@ -243,7 +251,7 @@ def report(rounds: list[dict], systems: list[str]) -> None:
         rate = median(figures["tokens_per_second"] for figures in of)
         ratio = median(turn["ours"]["tokens_per_second"] / turn[system]["tokens_per_second"] for turn in rounds)
         shares = ("outside_forward_backward", "between_batches")
-        lost = [f"{100 * median(f[share] for f in of):.1f} %" if system == "ours" else "–" for share in shares]
+        lost = [f"{100 * median(f[share] for f in of):.1f} %" if share in of[0] else "–" for share in shares]
         memory = max(figures["peak_memory_mib"] for figures in of)
         print(f"| {system} | {rate:,.0f} | {ratio:.2f} | {memory} | {' | '.join(lost)} |")
 

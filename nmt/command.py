@@ -33,10 +33,13 @@ CONFIGURATIONS = Path(__file__).parent.parent / "conf"
 
 def _groups_with_choices() -> str:
     """For --help; files that begin with _ are what others build on, not choices."""
-    groups = sorted(path for path in CONFIGURATIONS.iterdir() if path.is_dir() and path.name != "hydra")
-    return "\n".join(
-        f"{group.name}: {', '.join(sorted(file.stem for file in group.glob('[!_]*.yaml')))}" for group in groups
-    )
+    groups = {path.parent for path in CONFIGURATIONS.rglob("[!_]*.yaml")} - {CONFIGURATIONS}
+    names = sorted(group.relative_to(CONFIGURATIONS).as_posix() for group in groups)
+    return "\n".join(f"{name}: {', '.join(_choices(name))}" for name in names if not name.startswith("hydra"))
+
+
+def _choices(group: str) -> list[str]:
+    return sorted(file.stem for file in (CONFIGURATIONS / group.replace(".", "/")).glob("[!_]*.yaml"))
 
 
 OmegaConf.register_new_resolver("groups_with_choices", _groups_with_choices, replace=True)
@@ -125,6 +128,8 @@ def _explain_configuration(error: BaseException) -> str | None:
         return "an argument has no key before its =: arguments are KEY=VALUE or GROUP=CHOICE"
     if isinstance(error, OverrideParseException):
         return f"cannot read the argument {error.override}: {_first_line(error)}"
+    if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)/(\w+)'. No", str(error))):
+        return f"{part[1]}/{part[2]}: the {part[1]} chosen has no {part[2]}; leave it out, or choose another {part[1]}"
     if isinstance(error, ConfigCompositionException) and isinstance(error.__cause__, OmegaConfBaseException):
         return None  # the cause knows more
     if isinstance(error, InstantiationException):
@@ -138,6 +143,8 @@ def _explain_key(error: OmegaConfBaseException) -> str:
     if "not in struct" in str(error) and isinstance(error.parent_node, DictConfig):
         place = str(error.full_key).rpartition(".")[0]
         siblings = [str(key) for key in error.parent_node if not str(key).startswith(("_", "hydra"))]
+        if not siblings and (choices := _choices(place)):
+            return f"{error.full_key}: {place} is not chosen; do so with {place.replace('.', '/')}={'|'.join(choices)}"
         where = f"{place} has" if place else "there are"
         return f"{error.full_key}: no such key; {where} {', '.join(siblings)}{_closest(str(error.key), siblings)}"
     return f"{error.full_key}: {_first_line(error)}" if error.full_key else _first_line(error)

@@ -1,14 +1,11 @@
 """Models as the configuration composes them, and every composition there is: new YAML files are found by themselves."""
 
-from functools import cache
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
-from hydra.errors import InstantiationException
 from omegaconf import DictConfig
 
-from nmt.errors import ConfigurationError
 from nmt.model.translator import Translator
 from nmt.run import build_model
 
@@ -32,21 +29,16 @@ def choices(group: str) -> list[str]:
     return sorted(path.stem for path in (ROOT / "conf" / group).glob("*.yaml") if not path.stem.startswith("_"))
 
 
-@cache
-def legal_compositions() -> list[tuple[str, ...]]:
-    """Every decoder × attention × memory, and every encoder × decoder; those refused at construction left out."""
-    inner = product(
-        *([f"{group}={choice}" for choice in choices(group)] for group in ("decoder", "attention", "memory"))
-    )
-    outer = product(*([f"{group}={choice}" for choice in choices(group)] for group in ("encoder", "decoder")))
-    return [composition for composition in [*inner, *outer] if not is_refused(*composition)]
+def compositions() -> list[tuple[str, ...]]:
+    """Every decoder × attention × memory, every encoder × decoder, and every two parts an attention can be joined from.
+
+    With the sizes of `tiny` all of them are legal.
+    """
+    inner = _products("decoder", "attention", "memory")
+    outer = _products("encoder", "decoder")
+    groups = sorted(f"attention/{path.name}" for path in (ROOT / "conf" / "attention").iterdir() if path.is_dir())
+    return [*inner, *outer, *(pair for two in combinations(groups, 2) for pair in _products(*two))]
 
 
-def is_refused(*overrides: str) -> bool:
-    try:
-        composed(*overrides)
-    except InstantiationException as error:
-        if isinstance(error.__cause__, ConfigurationError):
-            return True
-        raise
-    return False
+def _products(*groups: str) -> list[tuple[str, ...]]:
+    return list(product(*([f"{group}={choice}" for choice in choices(group)] for group in groups)))

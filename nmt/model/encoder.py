@@ -19,6 +19,11 @@ class Encoded(NamedTuple):
     last_hidden: Float[Tensor, "layers batch annotation"]  # each direction's state after its last word
     last_cell: Float[Tensor, "layers batch annotation"]  # zeros where the cell is a GRU
 
+    def mean(self) -> Float[Tensor, "batch annotation"]:
+        """Σ_j h_j / J, over real positions."""
+        weights = self.mask / self.mask.sum(1, keepdim=True)
+        return torch.bmm(weights[:, None].to(self.annotations.dtype), self.annotations)[:, 0]
+
 
 class Encoder(nn.Module):
     """A stack of recurrent layers; `reverse` reads the source right to left, as Luong 2015 §4.1 does.

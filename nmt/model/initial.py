@@ -28,9 +28,7 @@ class FromMean(nn.Module):
         self.projection = nn.Linear(annotation_size, hidden_size)
 
     def forward(self, source: Encoded) -> Float[Tensor, "batch hidden"]:
-        weights = source.mask / source.mask.sum(1, keepdim=True)
-        mean = torch.bmm(weights[:, None].to(source.annotations.dtype), source.annotations)[:, 0]
-        return torch.tanh(self.projection(mean))
+        return torch.tanh(self.projection(source.mean()))
 
 
 class Copied(nn.Module):

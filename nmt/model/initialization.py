@@ -38,7 +38,7 @@ class Initialization:
             self.bias(parameter)
         elif "embedding" in name or name == "output.weight":
             self.embedding(parameter)
-        elif "recurrent_gates" in name or "weight_hh" in name:
+        elif "recurrent" in name or "weight_hh" in name:
             for gate in parameter.split(parameter.shape[1]):
                 self.recurrent(gate)
         elif ".attention." in name:

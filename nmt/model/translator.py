@@ -3,7 +3,7 @@
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
@@ -110,10 +110,26 @@ class Translator(nn.Module):
         return Unrolled(embedded, Features(*map(torch.stack, zip(*features, strict=True))), stacked)
 
     def loss(self, batch: Examples, smoothing: float = 0.0) -> Loss:
-        """Summed over the batch's words. Padding is dropped before the readout, so the softmax never sees it."""
-        unrolled = self.unroll(batch)
+        """Summed over the batch's words. Padding is dropped before the readout, so the softmax never sees it.
+
+        An attention's own penalty joins the objective.
+        """
+        penalised = self.decoder.attention.penalised
+        unrolled = self.unroll(batch, keep_trace=penalised)
         state, word, context = map_tree(
             lambda steps: steps.flatten(0, 1).index_select(0, batch.target_index),
             (unrolled.features.state, unrolled.words, unrolled.features.context),
         )
-        return self.output.loss(self.decoder.readout(state, word, context), batch.target_words, smoothing)
+        loss = self.output.loss(self.decoder.readout(state, word, context), batch.target_words, smoothing)
+        if not penalised:
+            return loss
+        penalty = self.decoder.attention.penalty(unrolled.trace, _real(batch))
+        return loss._replace(objective=loss.objective + penalty)
+
+
+def _real(batch: Examples) -> Bool[Tensor, "target batch source"]:
+    """Which steps at which source positions are no padding."""
+    steps = torch.zeros_like(batch.target_input, dtype=torch.bool)
+    steps.view(-1)[batch.target_index] = True
+    positions = torch.arange(batch.source.shape[1]) < batch.source_lengths[:, None]
+    return steps[:, :, None] & positions.to(steps.device)

@@ -14,3 +14,12 @@ def map_tree(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
         return function(tree)
     branches = [map_tree(function, branch) for branch in tree]
     return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)
+
+
+def for_each_hypothesis(bound: Tree, hypotheses: int) -> Tree:
+    """What is fixed for a sentence, once for each of its hypotheses."""
+    return map_tree(lambda leaf: _repeat(leaf, hypotheses // leaf.shape[0]), bound)
+
+
+def _repeat(leaf: Tensor, times: int) -> Tensor:
+    return leaf if times == 1 else leaf.repeat_interleave(times, 0)

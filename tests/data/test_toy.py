@@ -15,6 +15,9 @@ from nmt.data.toy import HELD_OUT, SPLITS, Pair, ToyLanguage, split_of
 COUNT = 1500
 
 
+pytestmark = pytest.mark.xdist_group("the toy language")  # they share what the fixtures make
+
+
 @pytest.fixture(scope="module")
 def language() -> ToyLanguage:
     return ToyLanguage(seed=1)

@@ -18,6 +18,9 @@ from nmt.search.verb import translator_of
 TINY = ("size=tiny", "data.train.count=1500", "data.valid.count=40", "data.tests.test.count=30", "data.batches.size=25")
 
 
+pytestmark = pytest.mark.xdist_group("the whole road")  # they share what the fixtures make
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"

@@ -121,13 +121,19 @@ def luong(
     layers: Sequence[Weights],
     W_c: Tensor,
     input_feeding: bool = True,
+    memory: Memory | None = None,
 ) -> list[Step]:
-    """Luong 2015: h_i = top of a stacked LSTM([e(y_{i−1}); h̃_{i−1}]), h̃_i = tanh(W_c [c_i; h_i]), h̃_0 = 0."""
+    """Luong 2015: h_i = top of a stacked LSTM([e(y_{i−1}); h̃_{i−1}]), h̃_i = tanh(W_c [c_i; h_i]), h̃_0 = 0.
+
+    A memory (ours, no paper's) is read in the place of the top layer's state, and written with the new one.
+    """
     states = list(initial_states)
     attentional = words[0].new_zeros(W_c.shape[0])  # h̃_0 = 0
     steps = []
     for i in range(1, len(words) + 1):
         word, previous = words[i - 1], states[-1][0]
+        if memory is not None:
+            states[-1] = (memory.read(i, previous), states[-1][1])
         below = torch.cat([word, attentional]) if input_feeding else word  # §3.3
         for number, layer in enumerate(layers):
             h, cell = states[number]
@@ -137,6 +143,8 @@ def luong(
         c, alignment = attention.read(i, below, word)  # q = h_i
         attentional = luong_readout(below, c, W_c=W_c)  # eq. 5
         attention.write(i, below)
+        if memory is not None:
+            memory.write(i, below)
         steps.append(Step(below, c, alignment, below, previous, attentional))
     return steps
 

@@ -1,21 +1,31 @@
-"""The attention a decoder sees: bind(source) once a sentence, then read at every step, then write.
+"""The attention a decoder sees: bind(source) once a sentence, then at every step read and, once s_i is known, write.
 
-    read:   e_ij = score(q, h_j);  α_i = softmax over the real positions;  c_i = Σ_j α_ij h_j
-    write:  nothing here; an attention that rewrites the source does it in `write`
+    read:   e_ij = score(q, h_j, V C_{i-1,j})       C: what a coverage tells
+            e_ij = history(e_ij)                    temporal attention
+            α_i  = softmax over the real j, or those in a window;  times the window's Gaussian
+            c_i  = Σ_j α_ij h_j
+            C_i  = coverage(C_{i-1}, α_i)
+    write:  h_j  = writing(h_j, s_i)                interactive attention
 
-`state` is what changes while decoding (first dimension: hypotheses), `bound` what is fixed for a sentence (first
-dimension: sentences). All beams of a sentence read the same bound tensors, which are never copied for them.
+Every part but the score may be absent; any may meet any. `state` is what changes while decoding (first dimension:
+hypotheses), `bound` what is fixed for a sentence (first dimension: sentences). All beams of a sentence read the same
+bound tensors, which are never copied for them, unless a writing makes them each beam's own.
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from nmt.model.attention.score import Score
+from nmt.errors import ConfigurationError
+from nmt.model.attention.coverage import Coverage
+from nmt.model.attention.interactive import Writing
+from nmt.model.attention.score import Bias, Score
+from nmt.model.attention.temporal import History
+from nmt.model.attention.window import Window
 from nmt.model.encoder import Encoded
-from nmt.model.tree import Tree
+from nmt.model.tree import Tree, for_each_hypothesis
 
 
 class Read(NamedTuple):
@@ -29,9 +39,10 @@ class Read(NamedTuple):
 
 @runtime_checkable
 class Attends(Protocol):
-    """What a decoder needs of an attention."""
+    """What a decoder and its training need of an attention."""
 
     context_size: int
+    penalised: bool  # whether training adds a penalty of its own
 
     def bind(self, source: Encoded) -> tuple[Tree, Tree]: ...
 
@@ -39,44 +50,120 @@ class Attends(Protocol):
 
     def write(self, hidden: Tensor, state: Tree, bound: Tree) -> Tree: ...
 
+    def penalty(self, trace: dict[str, Tensor], real: Tensor) -> Tensor: ...
 
-class Bound(NamedTuple):
+
+class View(NamedTuple):
+    """The annotations and what was computed of them; first dimension: sentences, or hypotheses once written to."""
+
     annotations: Float[Tensor, "batch source annotation"]
     keys: Tensor
-    padding: Float[Tensor, "batch 1 source"]  # 0 at real positions, -inf at padding: added to energies
+    projected: Tree  # the coverage's part
+
+
+class Bound(NamedTuple):
+    view: View
+    padding: Float[Tensor, "batch source"]  # 0 at real positions, -inf at padding: added to energies
+    window: Tree
+    coverage: Tree
+
+
+class State(NamedTuple):
+    view: Tree  # where there is a writing
+    alignment: Tree  # the same: what the step was read with
+    window: Tree
+    history: Tree
+    coverage: Tree
 
 
 class Attention(nn.Module):
-    """Global attention with any score."""
-
-    def __init__(self, *, context_size: int, score: Score):
+    def __init__(
+        self,
+        *,
+        context_size: int,
+        score: Score,
+        window: Window | None,
+        history: History | None,
+        coverage: Coverage | None,
+        writing: Writing | None,
+    ):
         super().__init__()
+        if window is not None and writing is not None and not writing.shared:
+            raise ConfigurationError(
+                "attention.writing.shared=false with a window: weights of its own would write outside the window; "
+                "set attention.writing.shared=true, or leave out the window (~attention/window)"
+            )
         self.context_size = context_size
-        self.score = score
+        self.score, self.window, self.history, self.coverage, self.writing = score, window, history, coverage, writing
+        self.penalised = coverage is not None and coverage.penalised
+        if coverage is not None:
+            self.covered = nn.Linear(coverage.size, score.bias_size, bias=False)  # V; w where there is no tanh to enter
 
-    def bind(self, source: Encoded) -> tuple[Bound, Tree]:
+    def bind(self, source: Encoded) -> tuple[Bound, State]:
         padding = torch.zeros_like(source.mask, dtype=torch.float32).masked_fill_(~source.mask, -torch.inf)
-        return Bound(source.annotations, self.score.bind(source.annotations), padding[:, None]), ()
+        view = self._view(source.annotations)
+        window, looked = self.window.bind(source) if self.window else ((), ())
+        coverage, covered = self.coverage.bind(source) if self.coverage else ((), ())
+        written = view if self.writing else ()
+        return Bound(view, padding, window, coverage), State(written, (), looked, (), covered)
+
+    def _view(self, annotations: Tensor) -> View:
+        projected = self.coverage.project(annotations) if self.coverage else ()
+        return View(annotations, self.score.bind(annotations), projected)
 
     def read(
         self,
         query: Float[Tensor, "hypothesis query"],
         word: Float[Tensor, "hypothesis word"],
-        state: Tree,
+        state: State,
         bound: Bound,
     ) -> Read:
-        queries = query.unflatten(0, (bound.keys.shape[0], -1))  # (B, beams, query)
-        energies = self.score.energies(queries, bound.keys) + bound.padding
-        alignment = torch.softmax(energies, dim=2)
-        context = torch.bmm(alignment.to(bound.annotations.dtype), bound.annotations)
-        return Read(context.flatten(0, 1), alignment.flatten(0, 1), state, {})
+        view = state.view if self.writing else bound.view
+        sentences = (view.keys.shape[0], -1)
+        covered, bias = self._coverage_before(word, state.coverage, sentences)
+        energies = self.score.energies(query.unflatten(0, sentences), view.keys, bias).flatten(0, 1)
+        energies = energies + for_each_hypothesis(bound.padding, query.shape[0])
+        energies, history = self.history(energies, state.history) if self.history else (energies, ())
+        alignment, looked, trace = self._weights(energies, query, state.window, bound.window)
+        weights = alignment.to(view.annotations.dtype).unflatten(0, sentences)
+        context = torch.bmm(weights, view.annotations).flatten(0, 1)
+        if self.coverage:
+            covered = self.coverage.after(alignment, query, covered, view.projected, bound.coverage)
+            trace = trace | self.coverage.trace(covered, bound.coverage)
+        view, read_with = (view, alignment) if self.writing else ((), ())
+        return Read(context, alignment, State(view, read_with, looked, history, covered), trace)
 
-    def write(self, hidden: Float[Tensor, "hypothesis hidden"], state: Tree, bound: Bound) -> Tree:
-        return state
+    def _coverage_before(self, word: Tensor, state: Tree, sentences: tuple[int, int]) -> tuple[Tree, Bias | None]:
+        """The coverage's state, the word before being known, and V C_{i-1,j}."""
+        if not self.coverage:
+            return (), None
+        covered, state = self.coverage.before(word, state)
+        return state, self.covered(covered).unflatten(0, sentences)
+
+    def _weights(self, energies: Tensor, query: Tensor, state: Tree, bound: Tree) -> tuple[Tensor, Tree, dict]:
+        """α_i over all real positions, or 0 outside the window, with the window's state and trace."""
+        if not self.window:
+            return torch.softmax(energies, dim=1), (), {}
+        sight = self.window.look(query, state, bound)
+        # Finite, so that a window in which nothing can be attended to gives zeros and not NaN
+        inside = energies.masked_fill(~sight.inside, torch.finfo(energies.dtype).min)
+        return torch.softmax(inside, dim=1) * sight.factor, sight.state, {"position": sight.position}
+
+    def write(self, hidden: Float[Tensor, "hypothesis hidden"], state: State, bound: Bound) -> State:
+        if not self.writing:
+            return state
+        padding = for_each_hypothesis(bound.padding, hidden.shape[0])
+        annotations = self.writing(hidden, state.view.annotations, state.alignment, padding)
+        return state._replace(view=self._view(annotations), alignment=())
+
+    def penalty(self, trace: dict[str, Tensor], real: Bool[Tensor, "target batch source"]) -> Float[Tensor, ""]:
+        return self.coverage.penalty(trace, real)
 
 
 class NoAttention(nn.Module):
     """A decoder that only has its first state to go by (Sutskever 2014; Luong 2015 Table 1, `Base`)."""
+
+    penalised = False
 
     def __init__(self, *, context_size: int = 0):
         super().__init__()
@@ -86,10 +173,11 @@ class NoAttention(nn.Module):
         return (source.mask,), ()
 
     def read(self, query: Tensor, word: Tensor, state: Tree, bound: Tree) -> Read:
-        (mask,) = bound
-        beams = query.shape[0] // mask.shape[0]
-        nowhere = query.new_zeros(mask.shape[0], beams, mask.shape[1]).flatten(0, 1)
+        nowhere = query.new_zeros(query.shape[0], bound[0].shape[1])
         return Read(query[:, : self.context_size], nowhere, state, {})
 
     def write(self, hidden: Tensor, state: Tree, bound: Tree) -> Tree:
         return state
+
+    def penalty(self, trace: dict[str, Tensor], real: Tensor) -> Tensor:
+        raise NotImplementedError
