@@ -21,7 +21,7 @@ def main() -> None:
     print(f"{result['test']}, {result['sentences']} sentences, beam {result['search']['beam']}:")
     for name, value in result["scores"].items():
         score, signature = (value["score"], value["signature"]) if isinstance(value, dict) else (value, "")
-        print(f"  {name:<16} {score:>8.2f}  {signature}")
+        print(f"  {name:<17} {score:>8.2f}  {signature}")
     print(f"in {result['run']}/{result['test']}/: scores.json, hypotheses.txt, alignments.npz")
 
 

@@ -14,6 +14,7 @@ from nmt.data.corpus import Line
 from nmt.data.module import TranslationData
 from nmt.data.prepared import EncodedText, Sides
 from nmt.errors import ConfigurationError
+from nmt.evaluation.adequacy import over_and_under_translation
 from nmt.evaluation.bleu import corpus_bleu, corpus_scores
 from nmt.run import Run, trust, write_json, write_text
 from nmt.search.alignment import links
@@ -63,14 +64,19 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
 def score(
     translator: TextTranslator, data: TranslationData, lines: list[Line], translations: list[Translation]
 ) -> dict[str, Any]:
-    """BLEU, chrF and TER of the text against untouched references, BLEU of the words the model sees, perplexity."""
+    """BLEU, chrF and TER of the text against untouched references; of the words the model sees BLEU, over- and
+    under-translation; perplexity."""
     references = [line.target for line in lines]
     scores = corpus_scores([translation.text for translation in translations], references, **data.score)
-    preprocess = translator.languages.target.preprocessing
-    scores["bleu_tokenized"] = corpus_bleu(
-        [translation.words for translation in translations], [preprocess(reference) for reference in references]
+    preprocess, vocabulary = translator.languages.target.preprocessing, translator.languages.target.vocabulary
+    preprocessed = [preprocess(reference) for reference in references]
+    scores["bleu_tokenized"] = corpus_bleu([translation.words for translation in translations], preprocessed)
+    counts = over_and_under_translation(
+        (translation.words.split() for translation in translations),
+        (vocabulary.words(row) for row in vocabulary.encode(preprocessed)),  # an unknown word is asked for as such
+        (translation.alignment[:, : len(translation.word_alignment().T)] for translation in translations),
     )
-    return {name: value._asdict() for name, value in scores.items()} | perplexity(translator, lines)
+    return {name: value._asdict() for name, value in scores.items()} | counts | perplexity(translator, lines)
 
 
 @torch.inference_mode()

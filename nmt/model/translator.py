@@ -112,19 +112,18 @@ class Translator(nn.Module):
     def loss(self, batch: Examples, smoothing: float = 0.0) -> Loss:
         """Summed over the batch's words. Padding is dropped before the readout, so the softmax never sees it.
 
-        An attention's own penalty joins the objective.
+        An attention's own penalty, where it has one, joins the objective.
         """
-        penalised = self.decoder.attention.penalised
-        unrolled = self.unroll(batch, keep_trace=penalised)
+        penalty = self.decoder.attention.penalty
+        unrolled = self.unroll(batch, keep_trace=penalty is not None)
         state, word, context = map_tree(
             lambda steps: steps.flatten(0, 1).index_select(0, batch.target_index),
             (unrolled.features.state, unrolled.words, unrolled.features.context),
         )
         loss = self.output.loss(self.decoder.readout(state, word, context), batch.target_words, smoothing)
-        if not penalised:
+        if penalty is None:
             return loss
-        penalty = self.decoder.attention.penalty(unrolled.trace, _real(batch))
-        return loss._replace(objective=loss.objective + penalty)
+        return loss._replace(objective=loss.objective + penalty(unrolled.trace, _real(batch)))
 
 
 def _real(batch: Examples) -> Bool[Tensor, "target batch source"]:

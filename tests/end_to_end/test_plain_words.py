@@ -13,7 +13,7 @@ MISTAKES = {
     "attention=none attention/window=local_m": "attention/window: the attention chosen has no window; leave it out",
     "attention.window.half_width=3": r"attention.window.half_width: .* do so with attention/window=local_m\|local_p$",
     "attention=local_p attention.window.half_width=0": "attention.window.half_width=0: must be at least 1",
-    "attention=interactive attention.writing.shared=false attention/window=local_m": "attention.writing.shared=false with",
+    "attention=interactive attention.writing.shared=false attention/window=local_m": "attention.writing.shared=false",
     "attention=temporal attention.history.window=-1": "attention.history.window=-1: a number of steps, or null",
     "attention=coverage attention.coverage.size=0": "attention.coverage.size=0: must be at least 1",
     "attention=coverage_fertility attention.coverage.most=0": "attention.coverage.most=0 must be above 0",
@@ -76,7 +76,8 @@ def test_a_real_command_ends_with_its_error_alone(tmp_path):
 
 def test_help_names_the_groups_with_their_choices():
     text = command("train", "--help").stdout
-    assert "attention: additive, concat, dot" in text
+    assert "attention: additive, concat, coverage" in text
+    assert "attention/history: temporal" in text
     assert "data: am3_zhen, hub, multi30k" in text
     for verb in ("evaluate", "translate"):
         assert f"python {verb}.py run=FOLDER" in command(verb, "--help").stdout

@@ -4,6 +4,7 @@ Tu 2016 §3 (linguistic with and without fertility, neural), and the embeddings 
 C_{i-1} enters the energies of step i; what was read at step i then makes C_i of it.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -11,14 +12,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
-from nmt.model.decoder.gates import gru
 from nmt.model.encoder import Encoded
+from nmt.model.gates import gru
 from nmt.model.tree import Tree, for_each_hypothesis
 
 Alignment = Float[Tensor, "hypothesis source"]
 Query = Float[Tensor, "hypothesis query"]
 Word = Float[Tensor, "hypothesis word"]
-Real = Bool[Tensor, "target batch source"]
+Real = Bool[Tensor, "target batch source"]  # which steps and positions are no padding
+Penalty = Callable[[dict[str, Tensor], Real], Float[Tensor, ""]]  # of a batch's trace
 Covered = Float[Tensor, "hypothesis source coverage"]
 
 
@@ -28,8 +30,6 @@ class Coverage(nn.Module):
     `size` is d. `project` takes from the annotations what does not depend on the step, `bind` what is fixed for the
     sentence even where an attention rewrites its annotations.
     """
-
-    penalised = False  # whether it has an objective of its own
 
     def __init__(self, *, size: int):
         super().__init__()
@@ -55,9 +55,10 @@ class Coverage(nn.Module):
     def trace(self, state: Tree, bound: Tree) -> dict[str, Tensor]:
         return {"coverage": state}
 
-    def penalty(self, trace: dict[str, Tensor], real: Real) -> Float[Tensor, ""]:
-        """Of a whole batch, given which steps and positions are no padding."""
-        raise NotImplementedError
+    @property
+    def penalty(self) -> Penalty | None:
+        """What joins the objective of a batch, if anything does."""
+        return None
 
 
 class Linguistic(Coverage):
@@ -83,7 +84,6 @@ class Fertility(Coverage):
                 f"attention.coverage.most={most} must be above 0, attention.coverage.auxiliary={auxiliary} at least 0"
             )
         self.most, self.auxiliary = most, auxiliary
-        self.penalised = auxiliary > 0
         self.fertility = nn.Linear(annotation_size, 1, bias=False)  # U_f
 
     def bind(self, source: Encoded) -> tuple[Float[Tensor, "batch source"], Covered]:
@@ -96,7 +96,11 @@ class Fertility(Coverage):
     def trace(self, state: Covered, bound: Tensor) -> dict[str, Tensor]:
         return {"coverage": state, "fertility": for_each_hypothesis(bound, state.shape[0])}
 
-    def penalty(self, trace: dict[str, Tensor], real: Real) -> Float[Tensor, ""]:
+    @property
+    def penalty(self) -> Penalty | None:
+        return self._auxiliary_objective if self.auxiliary else None
+
+    def _auxiliary_objective(self, trace: dict[str, Tensor], real: Real) -> Float[Tensor, ""]:
         """λ Σ_j (Φ_j − Σ_i α_ij)²"""
         given = (trace["alignment"] * real).sum(0)
         return self.auxiliary * ((trace["fertility"][0] - given) ** 2 * real.any(0)).sum()

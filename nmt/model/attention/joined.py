@@ -15,11 +15,11 @@ bound tensors, which are never copied for them, unless a writing makes them each
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
-from nmt.model.attention.coverage import Coverage
+from nmt.model.attention.coverage import Coverage, Penalty
 from nmt.model.attention.interactive import Writing
 from nmt.model.attention.score import Bias, Score
 from nmt.model.attention.temporal import History
@@ -42,15 +42,13 @@ class Attends(Protocol):
     """What a decoder and its training need of an attention."""
 
     context_size: int
-    penalised: bool  # whether training adds a penalty of its own
+    penalty: Penalty | None  # what joins the objective
 
     def bind(self, source: Encoded) -> tuple[Tree, Tree]: ...
 
     def read(self, query: Tensor, word: Tensor, state: Tree, bound: Tree) -> Read: ...
 
     def write(self, hidden: Tensor, state: Tree, bound: Tree) -> Tree: ...
-
-    def penalty(self, trace: dict[str, Tensor], real: Tensor) -> Tensor: ...
 
 
 class View(NamedTuple):
@@ -95,7 +93,6 @@ class Attention(nn.Module):
             )
         self.context_size = context_size
         self.score, self.window, self.history, self.coverage, self.writing = score, window, history, coverage, writing
-        self.penalised = coverage is not None and coverage.penalised
         if coverage is not None:
             self.covered = nn.Linear(coverage.size, score.bias_size, bias=False)  # V; w where there is no tanh to enter
 
@@ -156,14 +153,15 @@ class Attention(nn.Module):
         annotations = self.writing(hidden, state.view.annotations, state.alignment, padding)
         return state._replace(view=self._view(annotations), alignment=())
 
-    def penalty(self, trace: dict[str, Tensor], real: Bool[Tensor, "target batch source"]) -> Float[Tensor, ""]:
-        return self.coverage.penalty(trace, real)
+    @property
+    def penalty(self) -> Penalty | None:
+        return self.coverage.penalty if self.coverage else None
 
 
 class NoAttention(nn.Module):
     """A decoder that only has its first state to go by (Sutskever 2014; Luong 2015 Table 1, `Base`)."""
 
-    penalised = False
+    penalty = None
 
     def __init__(self, *, context_size: int = 0):
         super().__init__()
@@ -178,6 +176,3 @@ class NoAttention(nn.Module):
 
     def write(self, hidden: Tensor, state: Tree, bound: Tree) -> Tree:
         return state
-
-    def penalty(self, trace: dict[str, Tensor], real: Tensor) -> Tensor:
-        raise NotImplementedError

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
 from nmt.model.attention.joined import Attends
-from nmt.model.decoder.gates import gru
 from nmt.model.decoder.records import Bound, Features, State, Trace
 from nmt.model.encoder import Encoded
+from nmt.model.gates import gru
 
 Hidden = Float[Tensor, "hypothesis hidden"]
 Context = Float[Tensor, "hypothesis context"]

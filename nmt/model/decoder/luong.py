@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nmt.model.attention.joined import Attends
-from nmt.model.decoder.gates import lstm
 from nmt.model.decoder.records import Bound, Features, State, Trace
 from nmt.model.encoder import Encoded
+from nmt.model.gates import lstm
 
 
 class Inputs(NamedTuple):
