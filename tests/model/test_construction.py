@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from compositions import composed
+from compositions import composed, configured
 from hydra.errors import InstantiationException
 
 
@@ -19,6 +19,13 @@ def test_sizes_that_do_not_fit_are_refused_with_what_to_change():
     assert "attention_size=24 must equal encoder.annotation_size=32" in refusal(
         "attention=concat", "attention.score.identity_source=true"
     )
+
+
+def test_an_experiment_has_the_last_word_over_the_defaults_and_the_command_line_over_both():
+    assert configured().dropout == 0.2
+    assert configured("experiment=demo").dropout == 0.1
+    assert configured("experiment=demo").name == "demo"
+    assert configured("experiment=demo", "dropout=0.3").dropout == 0.3
 
 
 def test_misspelt_values_are_refused_with_the_choices():
