@@ -1,9 +1,9 @@
-# make demo | test | lint | format. Everything lives in .venv; what is installed is not installed again.
+# make demo | test | test-all | lint | format. Everything lives in .venv; what is installed is not installed again.
 PYTHON ?= python3
 BIN := .venv/bin
 RUN := outputs/demo/$(shell date +%Y-%m-%d_%H-%M-%S)
 
-.PHONY: demo test lint format
+.PHONY: demo test test-all lint format
 .DELETE_ON_ERROR:
 
 demo: .venv/installed
@@ -16,6 +16,9 @@ demo: .venv/installed
 
 test: .venv/installed-dev
 	$(BIN)/python -m pytest
+
+test-all: .venv/installed-dev
+	$(BIN)/python -m pytest -m ''
 
 lint: .venv/installed-dev
 	$(BIN)/ruff format --check .

@@ -1,9 +1,11 @@
 """Train a model: python train.py [GROUP=CHOICE …] [KEY=VALUE …]; python train.py --help says more."""
 
+import sys
+
 import hydra
 from omegaconf import DictConfig
 
-from nmt.command import in_plain_words, leaves_at_once
+from nmt.command import in_plain_words, leaves_at_once, repeating
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
@@ -16,4 +18,5 @@ def main(config: DictConfig) -> float | None:
 
 if __name__ == "__main__":
     with in_plain_words():
+        sys.argv[1:] = repeating(sys.argv[1:])
         main()

@@ -33,13 +33,17 @@ CONFIGURATIONS = Path(__file__).parent.parent / "conf"
 
 def _groups_with_choices() -> str:
     """For --help; files that begin with _ are what others build on, not choices."""
-    groups = {path.parent for path in CONFIGURATIONS.rglob("[!_]*.yaml")} - {CONFIGURATIONS}
-    names = sorted(group.relative_to(CONFIGURATIONS).as_posix() for group in groups)
-    return "\n".join(f"{name}: {', '.join(_choices(name))}" for name in names if not name.startswith("hydra"))
+    folders = {path.parent for path in CONFIGURATIONS.rglob("[!_]*.yaml")} - {CONFIGURATIONS}
+    names = sorted(folder.relative_to(CONFIGURATIONS).as_posix() for folder in folders)
+    groups = [name for name in names if not name.startswith(("hydra", "experiment/"))]
+    return "\n".join(f"{name}: {', '.join(_choices(name))}" for name in groups)
 
 
 def _choices(group: str) -> list[str]:
-    return sorted(file.stem for file in (CONFIGURATIONS / group.replace(".", "/")).glob("[!_]*.yaml"))
+    """A recipe is named with its paper's folder, which is no group of its own."""
+    folder = CONFIGURATIONS / group.replace(".", "/")
+    files = folder.rglob("[!_]*.yaml") if group == "experiment" else folder.glob("[!_]*.yaml")
+    return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in files)
 
 
 OmegaConf.register_new_resolver("groups_with_choices", _groups_with_choices, replace=True)
@@ -77,6 +81,26 @@ def leaves_at_once(job: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
             sys.exit(f"error: {explain(error)}")
 
     return guarded
+
+
+def repeating(arguments: list[str]) -> list[str]:
+    """run=FOLDER stands for all the overrides of that run; what is given beside it comes after them."""
+    named = [argument.removeprefix("run=") for argument in arguments if argument.startswith("run=")]
+    if not named:
+        return arguments
+    folder = Path(named[-1])
+    try:
+        overrides = list(OmegaConf.load(folder / ".hydra" / "overrides.yaml"))
+    except OSError as error:
+        raise UserError(f"run={folder}: no .hydra/overrides.yaml there; name the folder of a run to repeat") from error
+    others = [argument for argument in arguments if not argument.startswith("run=")]
+    return [*overrides, f"repeats={quoted(folder.absolute())}", *others]
+
+
+def quoted(path: Path) -> str:
+    """For Hydra's grammar, in which = and , have a meaning."""
+    text = str(path).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
 
 
 def read_arguments(

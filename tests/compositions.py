@@ -26,7 +26,12 @@ def composed(*overrides: str, target_words: int = TARGET_WORDS) -> Translator:
 
 
 def choices(group: str) -> list[str]:
-    return sorted(path.stem for path in (ROOT / "conf" / group).glob("*.yaml") if not path.stem.startswith("_"))
+    return sorted(path.stem for path in (ROOT / "conf" / group).glob("[!_]*.yaml"))
+
+
+def recipes() -> list[str]:
+    folder = ROOT / "conf" / "experiment"
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("*/[!_]*.yaml"))
 
 
 def compositions() -> list[tuple[str, ...]]:

@@ -1,7 +1,9 @@
 """The DataModule: corpora, languages and batches of one experiment."""
 
+import json
 import logging
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +73,7 @@ class TranslationData(LightningDataModule):
             except DataError as error:
                 hint = f" ({self.missing})" if self.missing and "no such file" in str(error) else ""
                 raise DataError(f"{error}{hint}") from None
-            self._report(self.prepared.about)
+            _report(self.prepared.folder)
         return self.prepared
 
     def test_pairs(self, name: str | None = None) -> tuple[str, Pairs]:
@@ -136,24 +138,28 @@ class TranslationData(LightningDataModule):
             found[name] = pairs
         return found
 
-    def _report(self, about: Mapping) -> None:
-        for split in ("train", "valid"):
-            counts = about[split]
-            log.info(
-                "%s: %d pairs, unknown words %.2f %% / %.2f %%, %d blank pairs dropped",
-                split,
-                counts["pairs"],
-                100 * counts["source_unknown_rate"],
-                100 * counts["target_unknown_rate"],
-                counts["blank_pairs_dropped"],
+
+@cache
+def _report(folder: Path) -> None:
+    """Once for each prepared corpus that a process opens."""
+    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    for split in ("train", "valid"):
+        counts = about[split]
+        log.info(
+            "%s: %d pairs, unknown words %.2f %% / %.2f %%, %d blank pairs dropped",
+            split,
+            counts["pairs"],
+            100 * counts["source_unknown_rate"],
+            100 * counts["target_unknown_rate"],
+            counts["blank_pairs_dropped"],
+        )
+    for name, leak in about["leaks"].items():
+        if leak["source_in_train"] or leak["target_in_train"]:
+            log.warning(
+                "%s: of %d sentences %d sources, %d targets and %d whole pairs also stand in the training text",
+                name,
+                leak["sentences"],
+                leak["source_in_train"],
+                leak["target_in_train"],
+                leak["pair_in_train"],
             )
-        for name, leak in about["leaks"].items():
-            if leak["source_in_train"] or leak["target_in_train"]:
-                log.warning(
-                    "%s: of %d sentences %d sources, %d targets and %d whole pairs also stand in the training text",
-                    name,
-                    leak["sentences"],
-                    leak["source_in_train"],
-                    leak["target_in_train"],
-                    leak["pair_in_train"],
-                )

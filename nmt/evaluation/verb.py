@@ -23,6 +23,12 @@ from nmt.search.translation import TextTranslator, Translation
 from nmt.search.verb import translator_of
 
 PERPLEXITY_BATCH = 64
+SETTINGS = Path(__file__).parents[2] / "conf" / "evaluate.yaml"
+
+
+def evaluate_run(folder: Path) -> dict[str, Any]:
+    """As `evaluate.py run=FOLDER` does, without showing sentences."""
+    return evaluate(OmegaConf.merge(OmegaConf.load(SETTINGS), {"run": str(folder), "show": 0}), [])
 
 
 def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:

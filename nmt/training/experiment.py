@@ -26,8 +26,12 @@ from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.data.prepared import Prepared
+from nmt.errors import ConfigurationError
+from nmt.evaluation.verb import evaluate_run
 from nmt.run import build_model, write_json, write_text
 from nmt.training.module import Training, parameter_counts
+from nmt.training.pretraining import offer, place_of, pretrained
+from nmt.training.transfer import initialize_from
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +43,13 @@ def train(config: DictConfig) -> float | None:
     folder = Path(HydraConfig.get().runtime.output_dir)
     with recorded(folder) as summary:
         _settle_surroundings(config)
+        if config.repeats:
+            _say_what_changed(config)
         data = hydra.utils.instantiate(config.data)
         prepared = data.prepare()
+        place = place_of(config, HydraConfig.get().overrides.task)
         module = compose_module(config, prepared, folder)
+        summary |= initialized(config, module)
         summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
         log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
         loggers = [hydra.utils.instantiate(logger) for logger in config.logger.values()]
@@ -52,7 +60,23 @@ def train(config: DictConfig) -> float | None:
                 logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
         trainer.fit(module, data, ckpt_path=config.ckpt_path, weights_only=True)
         summary |= _results(trainer)
+        if trainer.is_global_zero:
+            if config.score_test:
+                evaluate_run(folder)
+            offer(folder, place)
     return summary.get("best", {}).get("score")
+
+
+def initialized(config: DictConfig, module: Training) -> dict[str, Any]:
+    """Weights of another run, where `pretraining` or `init_from` asks for them; those gone on with have their own."""
+    source = config.init_from
+    if config.ckpt_path or not (source or config.pretraining):
+        return {}
+    if config.pretraining:
+        if source:
+            raise ConfigurationError("init_from and pretraining both say what to start from: give one")
+        source = str(pretrained(config, HydraConfig.get().overrides.task))
+    return {"initialized_from": initialize_from(source, module.model, module.prepared.languages, config.fresh)}
 
 
 @contextmanager
@@ -108,6 +132,26 @@ def _settle_surroundings(config: DictConfig) -> None:
     if config.threads:
         torch.set_num_threads(config.threads)
     pytorch_lightning.seed_everything(config.seed, workers=True, verbose=False)
+
+
+def _say_what_changed(config: DictConfig) -> None:
+    """Where the files of conf/ are no longer what they were when the repeated run was composed."""
+    before = _leaves(OmegaConf.to_container(OmegaConf.load(Path(config.repeats) / ".hydra" / "config.yaml")))
+    now = _leaves(OmegaConf.to_container(config))
+    own = ("repeats", "ckpt_path")
+    changed = [key for key in before.keys() | now.keys() if before.get(key) != now.get(key) and key not in own]
+    if changed:
+        log.warning("not as in %s: %s", config.repeats, ", ".join(sorted(changed)))
+
+
+def _leaves(node: Any, place: str = "") -> dict[str, Any]:
+    if not isinstance(node, dict):
+        return {place: node}
+    return {
+        key: leaf
+        for name, branch in node.items()
+        for key, leaf in _leaves(branch, f"{place}.{name}".lstrip(".")).items()
+    }
 
 
 def compose_module(config: DictConfig, prepared: Prepared, folder: Path) -> Training:

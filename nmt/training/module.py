@@ -21,7 +21,8 @@ class Training(pytorch_lightning.LightningModule):
     """Loss, optimiser, and validation by perplexity and by BLEU of a real search.
 
     normalize: what the gradient is a mean over, `words` (target words of the batch, over all ranks) or `sentences` (as
-    the papers do). `record` is what a checkpoint carries to be loadable alone: plain containers.
+    the papers do), or that it is the `sum` (GroundHog). `record` is what a checkpoint carries to be loadable alone:
+    plain containers.
     """
 
     def __init__(
@@ -37,8 +38,8 @@ class Training(pytorch_lightning.LightningModule):
         record: Mapping[str, Any],
     ):
         super().__init__()
-        if normalize not in ("words", "sentences"):
-            raise ConfigurationError(f"loss.normalize={normalize}: choose words or sentences")
+        if normalize not in ("words", "sentences", "sum"):
+            raise ConfigurationError(f"loss.normalize={normalize}: choose words, sentences or sum")
         self.model = model
         self.make_optimizer, self.make_schedule = optimizer, schedule
         self.prepared, self.validation_search = prepared, validation_search
@@ -51,7 +52,7 @@ class Training(pytorch_lightning.LightningModule):
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         loss = self.model.loss(batch, self.label_smoothing)
-        whole = batch.whole_words if self.normalize == "words" else batch.whole_sentences
+        whole = {"words": batch.whole_words, "sentences": batch.whole_sentences, "sum": 1}[self.normalize]
         self.log("train/loss", loss.likelihood / max(1, len(batch.target_words)), prog_bar=True, batch_size=1)
         return loss.objective * self.trainer.world_size / whole  # ranks' gradients are averaged
 

@@ -93,7 +93,7 @@ def test_a_size_builds_every_decoder(size):
 
 def test_the_baseline_of_tu_2016_has_the_papers_parameters():
     """84.3M (§5.2): every matrix, both embeddings among them, with 30,000 words a side; vectors left out."""
-    overrides = ["experiment=bahdanau", "size=paper", "model.source_vocabulary_size=30000"]
+    overrides = ["experiment=tu2016/groundhog", "size=paper", "model.source_vocabulary_size=30000"]
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         config = compose("config", overrides=[*overrides, "model.target_vocabulary_size=30000"])
     total = sum(parameter.numel() for parameter in build_model(config).parameters() if parameter.dim() > 1)

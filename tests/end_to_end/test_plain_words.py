@@ -16,7 +16,7 @@ MISTAKES = {
     "attention=interactive attention.writing.shared=false attention/window=local_m": "attention.writing.shared=false",
     "attention=temporal attention.history.window=-1": "attention.history.window=-1: a number of steps, or null",
     "attention=coverage attention.coverage.size=0": "attention.coverage.size=0: must be at least 1",
-    "attention=coverage_fertility attention.coverage.most=0": "attention.coverage.most=0 must be above 0",
+    "attention=coverage_fertility attention.coverage.most=0.0": "attention.coverage.most=0.0 must be above 0",
     "memory=buffer memory.cells=0": "memory.cells=0: must be at least 1",
     "+attention.foo=1": "attention.foo: no such setting here",
     "trainer.max_epoch=3": "trainer.max_epoch: no such key;.*did you mean max_epochs",

@@ -2,9 +2,11 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -36,6 +38,116 @@ def test_a_failing_job_does_not_stop_the_others_and_fails_the_sweep(tmp_path):
     assert "error: attention=dot multiplies the query" in done.stderr
     states = [json.loads(path.read_text())["status"] for path in tmp_path.glob("*/summary.json")]
     assert sorted(states) == ["completed", "failed"]
+
+
+def process_of(text: str) -> int:
+    """The process whose command line holds a text."""
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            try:
+                line = (place / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if text in line and "hydra.mode=RUN" in line:
+                return int(place.name)
+    raise LookupError(text)
+
+
+def weights_of(folder):
+    return torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+
+
+@pytest.mark.slow
+def test_a_sweep_started_again_goes_on_with_what_was_killed_and_leaves_alone_what_was_completed(tmp_path):
+    arguments = ("-m", "attention=dot,general", "trainer.max_epochs=30", *TINY)
+    sweep = [sys.executable, ROOT / "train.py", *arguments, f"hydra.sweep.dir={tmp_path}/sweep"]
+    running = subprocess.Popen(sweep, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    for line in running.stderr:
+        if "epoch 3," in line and "validated" in line:  # epoch 2 is stored
+            os.kill(process_of("attention=dot"), signal.SIGKILL)
+            break
+    _, said = running.communicate(timeout=120)
+    assert running.returncode == 1
+    assert "error: 1 of 2 jobs failed: attention=dot: killed" in said
+    assert [job["status"] for job in json.loads((tmp_path / "sweep/sweep.json").read_text())["jobs"]] == [
+        "interrupted",
+        "completed",
+    ]
+    killed, completed = sorted(tmp_path.glob("sweep/attention*"))
+    finished = (completed / "summary.json").read_text()
+    done = subprocess.run(sweep, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=120, check=True)
+    assert "2 jobs, 1 completed already" in done.stderr
+    assert "epoch 0," not in done.stderr  # but after what was stored
+    assert (completed / "summary.json").read_text() == finished
+    command("train", "attention=dot", "trainer.max_epochs=30", *TINY, f"hydra.run.dir={tmp_path}/whole")
+    for name, value in weights_of(tmp_path / "whole").items():
+        torch.testing.assert_close(weights_of(killed)[name], value, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.slow
+def test_two_jobs_of_two_ranks_each_run_at_once(tmp_path):
+    arguments = ("attention=dot,general", "trainer=ddp_cpu", "trainer.max_epochs=1", "hydra.launcher.n_jobs=2")
+    command("train", "-m", *arguments, *TINY, f"hydra.sweep.dir={tmp_path}")
+    runs = {path.parent.name.split(",")[0]: json.loads(path.read_text()) for path in tmp_path.glob("*/summary.json")}
+    assert {name: run["status"] for name, run in runs.items()} == {
+        "attention=dot": "completed",
+        "attention=general": "completed",
+    }
+    assert {run["steps"] for run in runs.values()} == {12}
+    assert all("validated" in path.read_text() for path in tmp_path.glob("*/output.log"))
+
+
+def test_a_sweep_that_is_told_to_stop_stops_its_jobs_and_says_so(tmp_path):
+    arguments = ("-m", "attention=dot,general", "trainer.max_epochs=1000", *TINY, f"hydra.sweep.dir={tmp_path}")
+    running = subprocess.Popen(
+        [sys.executable, ROOT / "train.py", *arguments], stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    for line in running.stderr:
+        if "epoch 1," in line:
+            running.send_signal(signal.SIGINT)
+            break
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130, said
+    assert [job["status"] for job in json.loads((tmp_path / "sweep.json").read_text())["jobs"]] == [
+        "interrupted",
+        "waiting",
+    ]
+    with pytest.raises(LookupError):
+        process_of(str(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_table_is_written_row_by_row(tmp_path):
+    arguments = ("+table=meng2016_table1", "seed=1,2", "trainer.max_epochs=1", "data.tests.test.count=10")
+    folders = (f"hydra.sweep.dir={tmp_path}/table", f"pretraining_folder={tmp_path}/stages")
+    command("train", "-m", *arguments, *TINY, *folders)
+    table = json.loads((tmp_path / "table/table.json").read_text())
+    assert [row["row"] for row in table["rows"]] == ["Groundhog", "RNNsearch*", "NMT_IA"]
+    for row in table["rows"]:
+        scores = [
+            json.loads((tmp_path / "table" / run["folder"] / "test/scores.json").read_text())["scores"]
+            for run in row["runs"]
+        ]
+        assert row["n"] == 2
+        assert row["perplexity"]["mean"] == pytest.approx(sum(score["perplexity"] for score in scores) / 2)
+        assert row["perplexity"]["deviation"] > 0
+    text = (tmp_path / "table/table.md").read_text()
+    assert "| RNNsearch* |" in text
+    assert "± " in text
+    assert "clipping: not said" in text
+    assert not list((tmp_path / "stages").glob("*/summary.json"))  # the rows trained before serve as stages
+
+
+def test_a_run_is_repeated_exactly(tmp_path):
+    command("train", *TINY, "attention=dot", "trainer.max_epochs=1", f"hydra.run.dir='{tmp_path}/a=b,c'")
+    again = command("train", f"run={tmp_path}/a=b,c", f"hydra.run.dir={tmp_path}/again")
+    assert "not as in" not in again.stderr
+    for name, value in weights_of(tmp_path / "a=b,c").items():
+        torch.testing.assert_close(weights_of(tmp_path / "again")[name], value, rtol=0.0, atol=0.0)
+    other = command("train", f"run={tmp_path}/again", "seed=2", f"hydra.run.dir={tmp_path}/other")
+    assert "not as in" in other.stderr
+    assert "seed" in other.stderr
+    assert "run=/nowhere: no .hydra/overrides.yaml" in command("train", "run=/nowhere", check=False).stderr
 
 
 @pytest.mark.parametrize("normalize", ["words", "sentences"])

@@ -36,10 +36,16 @@ def log_probabilities(model, sources, targets):
     return logits.log_softmax(-1).transpose(0, 1), unrolled.trace["alignment"].transpose(0, 1)
 
 
+@cache
+def together_of(composition):
+    """Of all sentences in one batch; the tests of a composition share it."""
+    return log_probabilities(model_of(composition), SOURCES, TARGETS)
+
+
 @each
 def test_padding_never_receives_attention_and_never_changes_a_result(composition):
     model = model_of(composition)
-    together, alignments = log_probabilities(model, SOURCES, TARGETS)
+    together, alignments = together_of(composition)
     for number, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         alone, alignment = log_probabilities(model, [source], [target])
         steps, positions = len(target) + 1, len(source) + 1
@@ -51,7 +57,7 @@ def test_padding_never_receives_attention_and_never_changes_a_result(composition
 @each
 def test_permuting_the_batch_permutes_the_result(composition):
     model, order = model_of(composition), [2, 0, 3, 1]
-    straight, _ = log_probabilities(model, SOURCES, TARGETS)
+    straight, _ = together_of(composition)
     permuted, _ = log_probabilities(model, [SOURCES[n] for n in order], [TARGETS[n] for n in order])
     torch.testing.assert_close(permuted, straight[order])
 
@@ -59,7 +65,7 @@ def test_permuting_the_batch_permutes_the_result(composition):
 @each
 def test_step_by_step_equals_teacher_forced(composition):
     model = model_of(composition)
-    forced, _ = log_probabilities(model, SOURCES, TARGETS)
+    forced, _ = together_of(composition)
     batch = batch_of(SOURCES, TARGETS)
     with torch.no_grad():
         bound, state = model.begin(model.encode(batch.source, batch.source_lengths))
@@ -125,9 +131,9 @@ def test_bfloat16_products_stay_finite_and_near(composition):
 def test_search_by_a_beam_of_one_is_the_greedy_walk(composition):
     model = model_of(composition)
     batch = batch_of(SOURCES, TARGETS)
-    found = search(model, batch.source, batch.source_lengths, Search(beam=1, longest_ratio=1.0, longest_extra=4))
+    found = search(model, batch.source, batch.source_lengths, Search(beam=1, longest_ratio=0.0, longest_extra=8))
     for source, (best,) in zip(SOURCES, found, strict=True):
-        words, alignment = greedy(model, source, longest=len(source) + 1 + 4)
+        words, alignment = greedy(model, source, longest=8)
         assert best.words.tolist() == words
         torch.testing.assert_close(torch.from_numpy(best.alignment), alignment.float())
 
@@ -146,7 +152,7 @@ def greedy(model, source, longest):
 
 @each
 def test_a_translation_does_not_depend_on_its_batch(composition):
-    model, how = model_of(composition), Search(beam=4, nbest=3, longest_ratio=1.0, longest_extra=3)
+    model, how = model_of(composition), Search(beam=4, nbest=3, longest_ratio=0.0, longest_extra=8)
     batch = batch_of(SOURCES, TARGETS)
     together = search(model, batch.source, batch.source_lengths, how)
     for source, hypotheses in zip(SOURCES, together, strict=True):

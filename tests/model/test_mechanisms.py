@@ -212,7 +212,7 @@ def test_beams_of_one_and_of_twenty_search_sentences_of_one_and_of_300_words(ove
 
 
 def parameters(*overrides: str) -> int:
-    config = configured("experiment=bahdanau", "size=paper", *overrides)
+    config = configured("experiment=tu2016/groundhog", "size=paper", *overrides)
     config.model.source_vocabulary_size = config.model.target_vocabulary_size = 100
     return sum(parameter.numel() for parameter in build_model(config).parameters())
 

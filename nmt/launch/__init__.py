@@ -1,0 +1,1 @@
+"""Starting runs as processes of their own: the jobs of a sweep, and the stages a run builds upon."""

@@ -1,0 +1,82 @@
+"""A run as a process of its own: where it lands, how it stands, how it is started or gone on with."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from hydra.core.hydra_config import HydraConfig
+
+from nmt.command import WANTS_TRACEBACK, quoted
+
+TRAIN = Path(__file__).parents[2] / "train.py"
+SECONDS_TO_STOP = 60.0
+IS_JOB = "NMT_IS_JOB"  # in a job's environment
+
+
+@dataclass(frozen=True)
+class Job:
+    """Overrides as on the command line, and the run's folder."""
+
+    overrides: tuple[str, ...]
+    folder: Path
+
+    def summary(self) -> dict[str, Any]:
+        try:
+            return json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+
+    @property
+    def is_completed(self) -> bool:
+        return self.summary().get("status") == "completed"
+
+    def command(self) -> list[str]:
+        """Goes on with a run that was interrupted, or killed before it could say so; starts a failed one again."""
+        command = [sys.executable, str(TRAIN), *_config_dir()]
+        command += [*self.overrides, "hydra.mode=RUN", f"hydra.run.dir={quoted(self.folder)}"]
+        last = self.folder / "checkpoints" / "last.ckpt"
+        if last.is_file() and self.summary().get("status") in ("running", "interrupted"):
+            command.append(f"ckpt_path={quoted(last)}")
+        return command
+
+    def start(self, *, output: IO | None = None, environment: Mapping[str, str] | None = None) -> subprocess.Popen:
+        """A group of its own, so that Ctrl-C reaches it only through whoever started it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return subprocess.Popen(
+            self.command(),
+            stdin=subprocess.DEVNULL,
+            stdout=output or sys.stderr,
+            stderr=output or sys.stderr,
+            env=_surroundings() | dict(environment or {}),
+            start_new_session=True,
+        )
+
+
+def _config_dir() -> list[str]:
+    """A folder of configurations that the user added (--config-dir) is the jobs' too."""
+    sources = HydraConfig.get().runtime.config_sources if HydraConfig.initialized() else []
+    return [word for source in sources if source.provider == "command-line" for word in ("--config-dir", source.path)]
+
+
+def _surroundings() -> dict[str, str]:
+    """Ours; but a job shows tracebacks only where the user asked us for them, and knows that it is one."""
+    kept = {key: value for key, value in os.environ.items() if key != "HYDRA_FULL_ERROR" or WANTS_TRACEBACK}
+    return kept | {IS_JOB: "1"}
+
+
+def stop(process: subprocess.Popen) -> None:
+    """As Ctrl-C would: the run stores where it is; killed where it does not end."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(SECONDS_TO_STOP)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

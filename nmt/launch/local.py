@@ -1,0 +1,233 @@
+"""A sweep on this machine: every job a process of its own, `n_jobs` at once.
+
+A sweep started again by the same command leaves out what is completed, goes on with what was interrupted and starts
+what failed once more. `sweep.json` in its folder says at any moment how every job stands.
+"""
+
+import csv
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn, JobStatus, configure_log, setup_globals
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from nmt.errors import ConfigurationError, UserError
+from nmt.launch.job import IS_JOB, Job, stop
+from nmt.report.paper_table import Entry, write_table
+from nmt.run import write_json
+
+log = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_REPORTS = 60.0
+
+
+@dataclass
+class Place:
+    """Where one job at a time runs: its share of the machine."""
+
+    environment: dict[str, str]
+    number: int | None = None  # of the job
+    process: subprocess.Popen | None = None
+    output: IO | None = field(default=None, repr=False)
+
+
+class ProcessLauncher(Launcher):
+    """Hydra's launcher of `conf/hydra/launcher/processes.yaml`."""
+
+    def __init__(self, *, n_jobs: int):
+        if n_jobs < 1:
+            raise ConfigurationError(f"hydra.launcher.n_jobs={n_jobs}: must be at least 1")
+        self.n_jobs = n_jobs
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self.hydra_context, self.config = hydra_context, config
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        if IS_JOB in os.environ:
+            raise ConfigurationError("a job of a sweep, or a pretraining stage, cannot be a sweep itself")
+        setup_globals()
+        configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
+        configs = [self._compose(initial_job_idx + n, overrides) for n, overrides in enumerate(job_overrides)]
+        jobs = [
+            Job(tuple(overrides), _folder(config)) for overrides, config in zip(job_overrides, configs, strict=True)
+        ]
+        if len({job.folder for job in jobs}) < len(jobs):
+            raise ConfigurationError("two jobs of the sweep would write to one folder: the same overrides stand twice")
+        folder = Path(str(self.config.hydra.sweep.dir))
+        sweep = Sweep(folder, jobs, min(self.n_jobs, len(jobs)), self._tabulator(folder, configs))
+        sweep.run()
+        return [self._returned(sweep, number) for number in range(len(jobs))]
+
+    def _compose(self, number: int, overrides: Sequence[str]) -> DictConfig:
+        config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
+        with open_dict(config):
+            config.hydra.job.id = config.hydra.job.num = number
+        return config
+
+    def _tabulator(self, folder: Path, configs: Sequence[DictConfig]) -> Callable[[Sequence[Job], Sequence[str]], None]:
+        """Writes the table that the sweep is to make, if it is to make one."""
+        if not self.config.tabulated:
+            return lambda jobs, states: None
+        papers = [OmegaConf.to_container(config.paper) for config in configs]
+
+        def write(jobs: Sequence[Job], states: Sequence[str]) -> None:
+            entries = [
+                Entry(paper, config.seed, job.folder, state)
+                for paper, config, job, state in zip(papers, configs, jobs, states, strict=True)
+            ]
+            write_table(folder, self.config.tabulated, entries)
+
+        return write
+
+    def _returned(self, sweep: "Sweep", number: int) -> JobReturn:
+        """What sweepers optimise is the best validation score; any failure is the whole sweep's."""
+        job = sweep.jobs[number]
+        returned = JobReturn(overrides=list(job.overrides), working_dir=str(job.folder))
+        if job.is_completed:
+            returned.status, returned.return_value = JobStatus.COMPLETED, job.summary().get("best", {}).get("score")
+        else:
+            returned.status, returned.return_value = JobStatus.FAILED, UserError(sweep.failures())
+        return returned
+
+
+def _folder(config: DictConfig) -> Path:
+    HydraConfig.instance().set_config(config)  # the names of folders are made of its overrides
+    return (Path(str(config.hydra.sweep.dir)) / str(config.hydra.sweep.subdir)).absolute()
+
+
+class Sweep:
+    """`told` hears of every job that starts or ends: (jobs, their states)."""
+
+    def __init__(self, folder: Path, jobs: Sequence[Job], at_once: int, told: Callable):
+        self.folder, self.jobs, self.told = folder, list(jobs), told
+        self.states = ["completed" if job.is_completed else "waiting" for job in jobs]
+        self.places = [Place(environment) for environment in shares_of_the_machine(at_once)]
+
+    def run(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        log.info("%d jobs, %d completed already: %s", len(self.jobs), self.states.count("completed"), self.folder)
+        self._write()
+        waiting = [number for number, state in enumerate(self.states) if state == "waiting"]
+        reported = time.perf_counter()
+        with self._stops_its_jobs():
+            while waiting or any(place.process for place in self.places):
+                for place in self.places:
+                    if place.process and place.process.poll() is not None:
+                        self._finish(place)
+                    if not place.process and waiting:
+                        self._start(place, waiting.pop(0))
+                if len(self.places) > 1 and time.perf_counter() - reported > SECONDS_BETWEEN_REPORTS:
+                    reported = time.perf_counter()
+                    self._report()
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _start(self, place: Place, number: int) -> None:
+        job = self.jobs[number]
+        job.folder.mkdir(parents=True, exist_ok=True)
+        place.number = number
+        if len(self.places) > 1:  # a single one may say what it does on the terminal
+            place.output = (job.folder / "output.log").open("a", encoding="utf-8")
+        place.process = job.start(output=place.output, environment=place.environment)
+        self.states[number] = "running"
+        log.info("job %d of %d started: %s", number + 1, len(self.jobs), self._title(job))
+        self._write()
+
+    def _finish(self, place: Place) -> None:
+        job, number = self.jobs[place.number], place.number
+        summary = job.summary()
+        self.states[number] = summary.get("status", "failed")
+        if self.states[number] == "running":  # it was killed before it could say so
+            self.states[number] = "interrupted"
+        if place.output:
+            place.output.close()
+        place.process = place.number = place.output = None
+        score = summary.get("best", {}).get("score")
+        outcome = f"best {score:.4g}" if score is not None else summary.get("error", "")
+        log.info("job %d of %d %s: %s: %s", number + 1, len(self.jobs), self.states[number], self._title(job), outcome)
+        self._write()
+
+    @contextmanager
+    def _stops_its_jobs(self) -> Iterator[None]:
+        """Told to stop, the sweep stops its jobs as Ctrl-C would and waits until they have stored where they are."""
+
+        def interrupt(number, frame):
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGTERM, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            for place in self.places:
+                if place.process:
+                    stop(place.process)
+                    self._finish(place)
+
+    def _report(self) -> None:
+        counts = ", ".join(f"{self.states.count(state)} {state}" for state in dict.fromkeys(self.states))
+        log.info("%s", counts)
+        for place in self.places:
+            if place.process:
+                job = self.jobs[place.number]
+                log.info("  %s: %s", self._title(job), progress(job.folder))
+
+    def failures(self) -> str:
+        failed = [job for job in self.jobs if not job.is_completed]
+        reasons = "; ".join(f"{self._title(job)}: {job.summary().get('error', 'killed')}" for job in failed)
+        return f"{len(failed)} of {len(self.jobs)} jobs failed: {reasons}"
+
+    def _title(self, job: Job) -> str:
+        """What tells a job from the others."""
+        shared = set.intersection(*(set(job.overrides) for job in self.jobs)) if len(self.jobs) > 1 else set()
+        return " ".join(override for override in job.overrides if override not in shared) or job.folder.name
+
+    def _write(self) -> None:
+        jobs: list[dict[str, Any]] = []
+        for job, state in zip(self.jobs, self.states, strict=True):
+            summary = job.summary() if state not in ("waiting", "running") else {}
+            kept = {key: summary[key] for key in ("error", "best", "wall_seconds") if key in summary}
+            jobs.append({"folder": job.folder.name, "overrides": list(job.overrides), "status": state} | kept)
+        write_json(self.folder / "sweep.json", {"jobs": jobs})
+        self.told(self.jobs, self.states)
+
+
+def progress(folder: Path) -> str:
+    """Where a run is, by its metrics."""
+    try:
+        with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except OSError:
+        return "starting"
+    scored = [row for row in rows if row.get("valid/bleu")]
+    step = rows[-1]["step"] if rows else "0"
+    return f"step {step}" + (f", valid/bleu {float(scored[-1]['valid/bleu']):.4g}" if scored else "")
+
+
+def shares_of_the_machine(count: int) -> list[dict[str, str]]:
+    """The environment of each of `count` jobs that run at once: their own GPUs, and their part of the cores."""
+    if count == 1:
+        return [{}]
+    import torch
+
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.cuda.device_count()))))
+    devices = [device for device in shown.split(",") if device]
+    threads = max(1, (os.cpu_count() or 1) // count)
+    shares = []
+    for number in range(count):
+        share = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
+        if devices:
+            share["CUDA_VISIBLE_DEVICES"] = ",".join(devices[number % len(devices) :: count])
+        shares.append(share)
+    return shares

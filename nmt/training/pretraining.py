@@ -1,0 +1,139 @@
+"""The stage a run builds upon: trained first, or found where the same stage was trained before.
+
+Two runs share a stage where everything that decides its weights is the same: its settings, the content of its data, the
+model's code, and the stage before it. That makes its fingerprint, and the fingerprint its folder.
+"""
+
+import copy
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hydra
+import hydra.utils
+from filelock import FileLock, Timeout
+from omegaconf import DictConfig, OmegaConf
+
+import nmt.model
+from nmt.errors import UserError
+from nmt.launch.job import Job, stop
+from nmt.run import write_text
+
+log = logging.getLogger(__name__)
+
+DECISIVE = ("model", "optimizer", "schedule", "loss", "trainer", "validation", "seed", "init_from", "fresh")
+OWN = ("name", "repeats", "sweep", "table", "paper", "pretraining", "fresh", "init_from", "ckpt_path", "score_test")
+
+
+def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
+    """The folder of the completed run that `config.pretraining` asks for; `overrides` are those of this run."""
+    before = stage_overrides(config.pretraining, overrides)
+    stage = hydra.compose("config", overrides=before)
+    job = Job(before, place_of(stage, before))
+    job.folder.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(job):
+        if job.is_completed:
+            log.info("pretraining: %s is trained already", job.folder)
+            return job.folder
+        if (same := _same_elsewhere(job.folder)) is not None:
+            log.info("pretraining: %s was trained with the same settings", same)
+            return same
+        log.info("pretraining: training %s", job.folder)
+        _run(job)
+    return job.folder
+
+
+def place_of(config: DictConfig, overrides: Sequence[str]) -> Path:
+    """Where a run with these settings lies if it is trained as a stage."""
+    name = f"{config.name.replace('/', '.')}-{fingerprint(config, overrides)}"
+    return Path(config.pretraining_folder).absolute() / name
+
+
+def offer(folder: Path, place: Path) -> None:
+    """A completed run may be the stage that another one asks for."""
+    if folder.absolute() != place:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_text(_note(place), str(folder.absolute()))
+
+
+def _note(place: Path) -> Path:
+    """Says where a run with that fingerprint lies that was no pretraining when it was trained."""
+    return place.with_name(f"{place.name}.elsewhere")
+
+
+def _same_elsewhere(place: Path) -> Path | None:
+    try:
+        folder = Path(_note(place).read_text(encoding="utf-8"))
+    except OSError:
+        return None
+    return folder if Job((), folder).is_completed else None
+
+
+def stage_overrides(pretraining: DictConfig, overrides: Sequence[str]) -> tuple[str, ...]:
+    """This run's settings but for what is the run's own, and for groups the stage is to be without."""
+    experiment = [f"experiment={pretraining.experiment}"] if pretraining.get("experiment") else []
+    dropped = {*OWN, *pretraining.get("without", ()), *(["experiment"] if experiment else [])}
+    kept = [override for override in overrides if _group(override) not in dropped]
+    return (*experiment, *kept, *pretraining.get("overrides", ()))
+
+
+def _group(override: str) -> str:
+    """`attention` of attention=dot, ~attention/window and attention.score.bias=true."""
+    return re.split(r"[=./@]", override.lstrip("+~"))[0]
+
+
+def fingerprint(stage: DictConfig, overrides: Sequence[str]) -> str:
+    """Of everything that decides a stage's weights."""
+    stage = copy.deepcopy(stage)
+    stage.model.source_vocabulary_size = stage.model.target_vocabulary_size = 0  # the data's, which may not be known
+    settings: dict[str, Any] = {key: _plain(stage[key]) for key in DECISIVE}
+    settings["callbacks"] = OmegaConf.to_container(stage.callbacks)  # unresolved: they name the run's folder
+    settings |= {f"data.{key}": _plain(stage.data[key]) for key in ("batches", "max_length", "source_end", "seed")}
+    settings["data"] = hydra.utils.instantiate(stage.data).prepare().folder.name
+    settings["code"] = _code_version()
+    if stage.pretraining is not None:
+        earlier = stage_overrides(stage.pretraining, overrides)
+        settings["before"] = fingerprint(hydra.compose("config", overrides=earlier), earlier)
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def _plain(node: Any) -> Any:
+    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+
+
+def _code_version() -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(Path(nmt.model.__file__).parent.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _alone(job: Job) -> Iterator[None]:
+    """One process trains a stage; the others wait for it."""
+    lock = FileLock(f"{job.folder}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        log.info("pretraining: another process is at %s; waiting for it", job.folder)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _run(job: Job) -> None:
+    process = job.start()
+    try:
+        process.wait()
+    finally:
+        stop(process)
+    if not job.is_completed:
+        raise UserError(f"pretraining failed: {job.summary().get('error', f'exit status {process.returncode}')}")

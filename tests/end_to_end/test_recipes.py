@@ -1,0 +1,251 @@
+"""Every recipe is its paper's: its settings beside a table written from the papers, and two steps of training."""
+
+import json
+from functools import cache
+
+import pytest
+from commands import answer
+from compositions import ROOT, choices, configured, recipes
+from hydra import compose, initialize_config_dir
+
+from nmt.run import Run
+
+STAR_80 = "meng2016/rnnsearch_star_80"
+SETTINGS = ("size", "encoder", "decoder", "initialization", "optimizer", "batch", "max_length", "words", "clip", "per")
+PAPERS = {
+    "luong2015": (
+        "1000/1000x4",
+        "LSTMEncoder",
+        "Luong",
+        "uniform_",
+        "SGD 1.0",
+        128,
+        50,
+        "words 50000",
+        5.0,
+        "sentences",
+    ),
+    "tu2016": (
+        "620/1000x1",
+        "GRUEncoder",
+        "Bahdanau",
+        "normal_ 0.01 0.001",
+        "Adadelta 0.95 1e-06",
+        80,
+        80,
+        "words 30000",
+        1.0,
+        "sum",
+    ),
+    "wang2016": (
+        "512/1024x1",
+        "GRUEncoder",
+        "Feedback",
+        "normal_ 0.01 0.01",
+        "Adadelta 0.95 1e-06",
+        80,
+        50,
+        "words 30000",
+        1.0,
+        "sentences",
+    ),
+    "meng2016": (
+        "620/1000x1",
+        "GRUEncoder",
+        "Conditional",
+        "normal_ 0.01 0.01",
+        "Adadelta 0.95 1e-06",
+        80,
+        50,
+        "words 30000",
+        1.0,
+        "sentences",
+    ),
+    "sankaran2016/zhen": (
+        "300/1000x1",
+        "GRUEncoder",
+        "Conditional",
+        "normal_ 0.01 0.01",
+        "Adadelta 0.95 1e-06",
+        80,
+        80,
+        "words 300000",
+        1.0,
+        "sentences",
+    ),
+    "sankaran2016/deen": (
+        "620/1000x1",
+        "GRUEncoder",
+        "Conditional",
+        "normal_ 0.01 0.01",
+        "Adadelta 0.95 1e-06",
+        80,
+        80,
+        "bpe 60000",
+        1.0,
+        "sentences",
+    ),
+}
+GROUNDHOG = PAPERS["tu2016"]
+# What a row has of its own: attention parts and memory, dropout (everywhere / of the readout), the rest by name.
+ROWS = {
+    "luong2015/base": ("none", (0.0, 0.0), {"reverse": False, "epochs": 10, "halved_after": 5}),
+    "luong2015/base_reverse": ("none", (0.0, 0.0), {"reverse": True, "epochs": 10, "halved_after": 5}),
+    "luong2015/base_reverse_dropout": ("none", (0.2, 0.2), {"reverse": True, "epochs": 12, "halved_after": 8}),
+    "luong2015/global_location": ("Location", (0.2, 0.2), {"feeding": False, "epochs": 12}),
+    "luong2015/global_location_feed": ("Location", (0.2, 0.2), {"feeding": True, "positions": 50}),
+    "luong2015/global_dot_feed": ("Dot", (0.2, 0.2), {"feeding": True}),
+    "luong2015/global_general_feed": ("General", (0.2, 0.2), {"feeding": True}),
+    "luong2015/local_m_dot_feed": ("Dot Monotonic", (0.2, 0.2), {"feeding": True, "window": 10}),
+    "luong2015/local_m_general_feed": ("General Monotonic", (0.2, 0.2), {"feeding": True, "window": 10}),
+    "luong2015/local_p_dot_feed": ("Dot Predicted", (0.2, 0.2), {"feeding": True, "window": 10}),
+    "luong2015/local_p_general_feed": ("General Predicted", (0.2, 0.2), {"feeding": True, "window": 10}),
+    "luong2015/deen_base": ("none", (0.0, 0.0), {"reverse": True, "epochs": 10}),
+    "luong2015/deen_global_location": ("Location", (0.0, 0.0), {"feeding": False, "epochs": 10}),
+    "luong2015/deen_global_location_feed": ("Location", (0.0, 0.0), {"feeding": True, "epochs": 10}),
+    "luong2015/deen_global_dot_drop_feed": ("Dot", (0.2, 0.2), {"feeding": True, "epochs": 12}),
+    "tu2016/groundhog": ("Additive", (0.0, 0.0), {}),
+    "tu2016/linguistic": ("Additive Linguistic", (0.0, 0.0), {"coverage": None}),
+    "tu2016/linguistic_fertility": ("Additive Fertility", (0.0, 0.0), {"most": 2.0, "auxiliary": 0.0}),
+    "tu2016/neural_tanh_d1": ("Additive NeuralTanh", (0.0, 0.0), {"coverage": 1}),
+    "tu2016/neural_gru_d1": ("Additive NeuralGRU", (0.0, 0.0), {"coverage": 1}),
+    "tu2016/neural_gru_d10": ("Additive NeuralGRU", (0.0, 0.0), {"coverage": 10}),
+    "sankaran2016/zhen_lvnmt": ("Additive", (0.0, 0.0), {}),
+    "sankaran2016/zhen_temporal": ("Additive Temporal", (0.0, 0.0), {"remembers": None}),
+    "sankaran2016/zhen_coverage_embedding": ("Additive Embedding", (0.0, 0.0), {"coverage": 100}),
+    "sankaran2016/deen_nmt": ("Additive", (0.0, 0.0), {}),
+    "sankaran2016/deen_temporal": ("Additive Temporal", (0.0, 0.0), {"remembers": None}),
+    "sankaran2016/deen_coverage_embedding": ("Additive Embedding", (0.0, 0.0), {"coverage": 100}),
+    "sankaran2016/deen_local": ("Additive Monotonic", (0.0, 0.0), {"window": 10}),
+    "wang2016/groundhog": ("Additive", (0.0, 0.0), {}),
+    "wang2016/rnnsearch_star": ("Additive", (0.0, 0.5), {"stage": None}),
+    "wang2016/rnnsearch_star_coverage": ("Additive NeuralGRU", (0.0, 0.5), {"coverage": 10}),
+    "wang2016/memdec": ("Additive Buffer", (0.0, 0.5), {"cells": 8, "stage": "wang2016/rnnsearch_star"}),
+    "wang2016/memdec_n4": ("Additive Buffer", (0.0, 0.5), {"cells": 4, "stage": "wang2016/rnnsearch_star"}),
+    "wang2016/memdec_n6": ("Additive Buffer", (0.0, 0.5), {"cells": 6, "stage": "wang2016/rnnsearch_star"}),
+    "wang2016/memdec_n10": ("Additive Buffer", (0.0, 0.5), {"cells": 10, "stage": "wang2016/rnnsearch_star"}),
+    "wang2016/memdec_n12": ("Additive Buffer", (0.0, 0.5), {"cells": 12, "stage": "wang2016/rnnsearch_star"}),
+    "wang2016/memdec_n4_fresh": ("Additive Buffer", (0.0, 0.5), {"cells": 4, "stage": None, "shared_memory": True}),
+    "meng2016/groundhog": ("Additive", (0.0, 0.0), {}),
+    "meng2016/rnnsearch_star": ("Additive", (0.0, 0.5), {}),
+    "meng2016/nmt_ia": ("Additive Interactive", (0.0, 0.5), {"stage": "meng2016/rnnsearch_star", "shared": True}),
+    "meng2016/rnnsearch_star_80": ("Additive", (0.0, 0.5), {"max_length": 80}),
+    "meng2016/nn_cover_80": ("Additive NeuralGRU", (0.0, 0.5), {"max_length": 80, "coverage": 10}),
+    "meng2016/nmt_ia_80": ("Additive Interactive", (0.0, 0.5), {"stage": STAR_80, "max_length": 80}),
+}  # fmt: skip
+PARTS = ("score", "window", "history", "coverage", "writing")
+OWN = {
+    "reverse": "encoder.reverse",
+    "epochs": "trainer.max_epochs",
+    "halved_after": "schedule.after",
+    "feeding": "decoder.input_feeding",
+    "positions": "attention.score.positions",
+    "window": "attention.window.half_width",
+    "coverage": "attention.coverage.size",
+    "most": "attention.coverage.most",
+    "auxiliary": "attention.coverage.auxiliary",
+    "remembers": "attention.history.window",
+    "cells": "memory.cells",
+    "shared": "attention.writing.shared",
+    "shared_memory": "memory.shared",
+    "stage": "pretraining.experiment",
+    "max_length": "data.max_length",
+}
+
+
+@cache
+def recipe(name, *overrides):
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        return compose("config", overrides=[f"experiment={name}", *overrides])
+
+
+def kind(node):
+    return None if node is None else node["_target_"].split(".")[-1]
+
+
+def initial(node):
+    return " ".join(
+        [kind(node["matrix"]), *(f"{node[part].std:g}" for part in ("matrix", "attention") if "std" in node[part])]
+    )
+
+
+def settings_of(config):
+    size, data = config.size, config.data
+    optimizer = config.optimizer
+    rates = (optimizer.rho, f"{optimizer.eps:g}") if "rho" in optimizer else (optimizer.lr,)
+    return (
+        f"{size.embedding}/{size.hidden}x{size.layers if 'LSTM' in kind(config.encoder) else 1}",
+        kind(config.encoder),
+        kind(config.decoder),
+        initial(config.initialization),
+        " ".join([kind(optimizer), *map(str, rates)]),
+        data.batches.size,
+        data.max_length,
+        f"{data.vocabulary.kind} {data.vocabulary.size}",
+        config.trainer.gradient_clip_val,
+        config.loss.normalize,
+    )
+
+
+def selected(config, path):
+    for key in path.split("."):
+        config = None if config is None else config.get(key)
+    return config
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_a_recipe_has_its_papers_settings(name):
+    config = recipe(name)
+    paper, row = name.split("/")
+    expected = PAPERS.get(paper) or PAPERS[f"{paper}/{row.split('_')[0]}"]
+    parts, dropout, own = ROWS[name]
+    if row == "groundhog":
+        expected = (*GROUNDHOG[:6], expected[6], *GROUNDHOG[7:])
+    if "max_length" in own:
+        expected = (*expected[:6], own["max_length"], *expected[7:])
+    assert dict(zip(SETTINGS, settings_of(config), strict=True)) == dict(zip(SETTINGS, expected, strict=True))
+    present = [kind(config.attention.get(part)) for part in PARTS] + [kind(config.memory)]
+    assert " ".join(part for part in present if part not in (None, "NoMemory")) == parts.removeprefix("none")
+    assert (config.dropout, config.decoder.readout.dropout) == dropout
+    assert {key: selected(config, OWN[key]) for key in own} == own
+    assert config.name == name
+    assert config.paper.rows
+    assert config.paper.departures.data
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_size_scales_a_recipes_widths_and_nothing_else(name):
+    paper, small = recipe(name), recipe(name, "size=tiny", "data=multi30k")
+    assert small.size == configured().size
+    for key in ("optimizer", "schedule", "loss", "trainer", "dropout", "paper", "fresh"):
+        assert small[key] == paper[key], key
+    assert small.data.name == "multi30k"
+    assert small.data.batches == paper.data.batches
+
+
+def test_every_table_is_made_of_rows_that_name_it():
+    for name in choices("table"):
+        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+            config = compose("config", overrides=[f"+table={name}"], return_hydra_config=True)
+        paper, table = name.split("_")
+        rows = config.hydra.sweeper.params.experiment.replace(" ", "").split(",")
+        assert config.tabulated.table == table
+        assert sorted(rows) == sorted(
+            row for row in recipes() if row.startswith(paper) and table in recipe(row).paper.rows
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", recipes())
+def test_a_recipe_trains_two_steps(name, tmp_path_factory, tmp_path, capfd, monkeypatch):
+    arguments = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8")
+    stages = tmp_path_factory.getbasetemp().parent / "pretraining"  # one for all workers
+    arguments += (f"pretraining_folder={stages}", "data.vocabulary.size=120", f"hydra.run.dir={tmp_path}")
+    status, said = answer("train", f"experiment={name}", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 0, said
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["status"] == "completed"
+    assert summary["steps"] == 2
+    assert Run(str(tmp_path)).config.name == name
+    if recipe(name).pretraining is not None:
+        assert summary["initialized_from"]["fresh"]

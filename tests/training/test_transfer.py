@@ -1,0 +1,54 @@
+"""Weights move by name, all of them, or not at all."""
+
+import pytest
+import torch
+from compositions import composed
+from torch import nn
+
+from nmt.errors import ConfigurationError
+from nmt.training.transfer import transfer
+
+PLAIN = composed("decoder=feedback")
+BUFFER = "decoder.memory.*"
+
+
+def refusal(weights, model, fresh):
+    with pytest.raises(ConfigurationError) as caught:
+        transfer(weights, model, fresh, origin="init_from=there")
+    return str(caught.value)
+
+
+def test_all_weights_but_the_fresh_ones_are_the_other_models():
+    model = composed("decoder=feedback", "memory=buffer")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    moved = transfer(PLAIN.state_dict(), model, [BUFFER], origin="there")
+    assert moved.transferred == list(PLAIN.state_dict())
+    assert set(moved.fresh) == {name for name in before if name.startswith("decoder.memory.")}
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, before[name] if name in moved.fresh else PLAIN.state_dict()[name])
+    assert not torch.equal(before["encoder.recurrence.weight_ih_l0"], model.encoder.recurrence.weight_ih_l0)
+
+
+def test_what_is_fresh_is_what_the_papers_list():
+    """Wang 2016: W_Ra U_Ra v w_Rg W_ERS W_ADD (and W_INI, which RNNsearch* has not either); Meng 2016: W_F W_U."""
+    memory = transfer(PLAIN.state_dict(), composed("decoder=feedback", "memory=buffer"), [BUFFER], origin="there").fresh
+    reading = [f"decoder.memory.reading.{name}" for name in ("score.energy", "score.query.weight", "score.key.weight")]
+    gates = [f"decoder.memory.{name}.weight" for name in ("reading.gate", "erase", "add", "start")]
+    assert sorted(memory) == sorted([*reading, *gates, "decoder.memory.perturbation"])
+    interactive = composed("attention=interactive")
+    writing = transfer(composed().state_dict(), interactive, ["decoder.attention.writing.*"], origin="there").fresh
+    assert sorted(writing) == [f"decoder.attention.writing.{name}.weight" for name in ("forget", "update")]
+
+
+def test_whatever_does_not_fit_is_an_error_that_names_it():
+    buffered = composed("decoder=feedback", "memory=buffer")
+    assert "init_from=there lacks decoder.memory.perturbation" in refusal(PLAIN.state_dict(), buffered, [])
+    assert "name them in fresh=[…]" in refusal(PLAIN.state_dict(), buffered, [])
+    assert "has decoder.memory.perturbation" in refusal(buffered.state_dict(), PLAIN, [])
+    assert "no parameter of that name" in refusal(PLAIN.state_dict(), PLAIN, ["decoder.memroy.*"])
+    wider = composed("decoder=feedback", "size.hidden=40")
+    assert "decoder.attention.score.query.weight (24, 32) there, (24, 40) here" in refusal(
+        PLAIN.state_dict(), wider, []
+    )
+    assert "leaves nothing to take" in refusal(PLAIN.state_dict(), PLAIN, ["*"])
+    assert "leaves nothing to take" in refusal({}, nn.Module(), [])
