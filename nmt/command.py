@@ -147,6 +147,9 @@ def _explain_configuration(error: BaseException) -> str | None:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, choice = error.missing_cfg_file.rpartition("/")
         choices = [option for option in error.options or [] if not option.startswith("_")]
+        if group.startswith("experiment"):  # a recipe is named with its paper's folder
+            group, choice = "experiment", error.missing_cfg_file.removeprefix("experiment/")
+            choices = _choices(group)
         return f"{group}={choice}: no such choice; there are {', '.join(choices)}{_closest(choice, choices)}"
     if isinstance(error, ValueError) and "Config group override" in str(error):
         return "an argument has no key before its =: arguments are KEY=VALUE or GROUP=CHOICE"
@@ -168,7 +171,10 @@ def _explain_key(error: OmegaConfBaseException) -> str:
         place = str(error.full_key).rpartition(".")[0]
         siblings = [str(key) for key in error.parent_node if not str(key).startswith(("_", "hydra"))]
         if not siblings and (choices := _choices(place)):
-            return f"{error.full_key}: {place} is not chosen; do so with {place.replace('.', '/')}={'|'.join(choices)}"
+            chosen = f"{place.replace('.', '/')}={'|'.join(choices)}"
+            sweeping = {"-m", "--multirun"} & set(sys.argv)
+            hint = f", or, where every choice that is swept has it, write ++{error.full_key}=…" if sweeping else ""
+            return f"{error.full_key}: {place} is not chosen; do so with {chosen}{hint}"
         where = f"{place} has" if place else "there are"
         return f"{error.full_key}: no such key; {where} {', '.join(siblings)}{_closest(str(error.key), siblings)}"
     return f"{error.full_key}: {_first_line(error)}" if error.full_key else _first_line(error)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from nmt.data.prepared import SIDES, Sides
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, UserError
 from nmt.run import Run
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,10 @@ class Transfer(NamedTuple):
 
 def initialize_from(path: str, model: nn.Module, languages: Sides, fresh: Sequence[str]) -> dict[str, object]:
     """Gives `model` the weights of a run with the same vocabularies; what a run's summary should say of it."""
-    run = Run(path)
+    try:
+        run = Run(path)
+    except UserError as error:
+        raise UserError(f"init_from: {error}") from error
     for side, ours, theirs in zip(SIDES, languages, run.languages, strict=True):
         if ours.vocabulary.to_json() != theirs.vocabulary.to_json():
             raise ConfigurationError(

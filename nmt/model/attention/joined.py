@@ -86,6 +86,10 @@ class Attention(nn.Module):
         writing: Writing | None,
     ):
         super().__init__()
+        parts = {"window": window, "history": history, "coverage": coverage, "writing": writing}
+        for name, part in parts.items():
+            if part is not None and not isinstance(part, nn.Module):
+                raise ConfigurationError(f"attention.{name} is set but not chosen; do so with attention/{name}=…")
         if window is not None and writing is not None and not writing.shared:
             raise ConfigurationError(
                 "attention.writing.shared=false with a window: weights of its own would write outside the window; "
