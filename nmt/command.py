@@ -150,7 +150,8 @@ def _explain_configuration(error: BaseException) -> str | None:
         if group.startswith("experiment"):  # a recipe is named with its paper's folder
             group, choice = "experiment", error.missing_cfg_file.removeprefix("experiment/")
             choices = _choices(group)
-        return f"{group}={choice}: no such choice; there are {', '.join(choices)}{_closest(choice, choices)}"
+        plugin = " (is the package with it installed?)" if group.startswith("hydra/") else ""
+        return f"{group}={choice}: no such choice; there are {', '.join(choices)}{_closest(choice, choices)}{plugin}"
     if isinstance(error, ValueError) and "Config group override" in str(error):
         return "an argument has no key before its =: arguments are KEY=VALUE or GROUP=CHOICE"
     if isinstance(error, OverrideParseException):

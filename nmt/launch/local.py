@@ -50,6 +50,8 @@ class ProcessLauncher(Launcher):
         if n_jobs < 1:
             raise ConfigurationError(f"hydra.launcher.n_jobs={n_jobs}: must be at least 1")
         self.n_jobs = n_jobs
+        self.sweep: Sweep | None = None  # a sweeper that suggests settings launches again and again
+        self.configs: list[DictConfig] = []  # of all its jobs
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context, self.config = hydra_context, config
@@ -66,9 +68,11 @@ class ProcessLauncher(Launcher):
         if len({job.folder for job in jobs}) < len(jobs):
             raise ConfigurationError("two jobs of the sweep would write to one folder: the same overrides stand twice")
         folder = Path(str(self.config.hydra.sweep.dir))
-        sweep = Sweep(folder, jobs, min(self.n_jobs, len(jobs)), self._tabulator(folder, configs))
-        sweep.run()
-        return [self._returned(sweep, number) for number in range(len(jobs))]
+        earlier = self.sweep.jobs if self.sweep else []
+        self.configs += configs
+        self.sweep = Sweep(folder, [*earlier, *jobs], min(self.n_jobs, len(jobs)), self._tabulator(folder))
+        self.sweep.run()
+        return [self._returned(job) for job in jobs]
 
     def _compose(self, number: int, overrides: Sequence[str]) -> DictConfig:
         config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
@@ -76,29 +80,28 @@ class ProcessLauncher(Launcher):
             config.hydra.job.id = config.hydra.job.num = number
         return config
 
-    def _tabulator(self, folder: Path, configs: Sequence[DictConfig]) -> Callable[[Sequence[Job], Sequence[str]], None]:
+    def _tabulator(self, folder: Path) -> Callable[[Sequence[Job], Sequence[str]], None]:
         """Writes the table that the sweep is to make, if it is to make one."""
         if not self.config.tabulated:
             return lambda jobs, states: None
-        papers = [OmegaConf.to_container(config.paper) for config in configs]
+        papers = [OmegaConf.to_container(config.paper) for config in self.configs]
 
         def write(jobs: Sequence[Job], states: Sequence[str]) -> None:
             entries = [
                 Entry(paper, config.seed, job.folder, state)
-                for paper, config, job, state in zip(papers, configs, jobs, states, strict=True)
+                for paper, config, job, state in zip(papers, self.configs, jobs, states, strict=True)
             ]
             write_table(folder, self.config.tabulated, entries)
 
         return write
 
-    def _returned(self, sweep: "Sweep", number: int) -> JobReturn:
+    def _returned(self, job: Job) -> JobReturn:
         """What sweepers optimise is the best validation score; any failure is the whole sweep's."""
-        job = sweep.jobs[number]
         returned = JobReturn(overrides=list(job.overrides), working_dir=str(job.folder))
         if job.is_completed:
             returned.status, returned.return_value = JobStatus.COMPLETED, job.summary().get("best", {}).get("score")
         else:
-            returned.status, returned.return_value = JobStatus.FAILED, UserError(sweep.failures())
+            returned.status, returned.return_value = JobStatus.FAILED, UserError(self.sweep.failures())
         return returned
 
 

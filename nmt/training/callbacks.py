@@ -1,8 +1,11 @@
 """What is watched while training: speed, gradients, progress, and what the model says."""
 
+import csv
 import logging
+import statistics
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +55,41 @@ class LastValidation(Callback):
     ) -> None:
         if 0 < trainer.max_steps <= trainer.global_step:
             trainer.should_stop = True  # Lightning validates where it stops
+
+
+class MedianPruning(Callback):
+    """Ends a run of a sweep whose best validation BLEU so far is below the median that the sweep's other runs had
+    after as many validations."""
+
+    def __init__(self, *, sweep_folder: str, warm_up: int, siblings: int):
+        self.sweep_folder, self.warm_up, self.siblings = Path(sweep_folder), warm_up, siblings
+        self.scores: list[float] = []
+
+    def on_validation_end(self, trainer: Trainer, module: Training) -> None:
+        if trainer.sanity_checking:
+            return
+        self.scores.append(float(trainer.callback_metrics["valid/bleu"]))
+        done = len(self.scores)
+        others = [scores for scores in self._of_the_others(Path(trainer.default_root_dir)) if len(scores) >= done]
+        if done > self.warm_up and len(others) >= self.siblings:
+            median = statistics.median(max(scores[:done]) for scores in others)
+            if max(self.scores) < median:
+                log.info("pruned: the best of %d validations, %.4g, is below %.4g", done, max(self.scores), median)
+                trainer.should_stop = True
+
+    def _of_the_others(self, own: Path) -> list[list[float]]:
+        found = []
+        for file in self.sweep_folder.glob("*/metrics.csv"):
+            if file.parent.resolve() != own.resolve():
+                with file.open(encoding="utf-8", newline="") as rows:
+                    found.append([float(row["valid/bleu"]) for row in csv.DictReader(rows) if row.get("valid/bleu")])
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"scores": self.scores}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.scores = list(state["scores"])
 
 
 class GradientNorm(Callback):

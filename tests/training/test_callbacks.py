@@ -1,0 +1,53 @@
+"""What callbacks decide, on stand-ins for a trainer."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from nmt.training.callbacks import MedianPruning
+
+
+def trainer_in(folder, score):
+    return SimpleNamespace(
+        sanity_checking=False,
+        callback_metrics={"valid/bleu": score},
+        default_root_dir=str(folder),
+        should_stop=False,
+    )
+
+
+def sibling(folder, name, scores):
+    (folder / name).mkdir()
+    rows = "".join(f"{step},0.5,\n{step},,{score}\n" for step, score in enumerate(scores))
+    (folder / name / "metrics.csv").write_text(f"step,train/loss,valid/bleu\n{rows}")
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    for name, scores in {"a": [1, 5, 9], "b": [2, 6, 4], "c": [3, 4, 2], "short": [50]}.items():
+        sibling(tmp_path, name, scores)
+    sibling(tmp_path, "own", [0, 0, 0])
+    return tmp_path
+
+
+def walk(sweep, scores, **settings):
+    """At which validation a run with these scores is stopped."""
+    pruning = MedianPruning(sweep_folder=str(sweep), **settings)
+    for number, score in enumerate(scores, start=1):
+        trainer = trainer_in(sweep / "own", score)
+        pruning.on_validation_end(trainer, None)
+        if trainer.should_stop:
+            return number
+    return None
+
+
+def test_a_run_below_the_median_of_the_others_best_is_stopped_after_the_warm_up(sweep):
+    assert walk(sweep, [0, 0, 0], warm_up=1, siblings=3) == 2
+    assert walk(sweep, [0, 0, 0], warm_up=2, siblings=3) == 3
+    assert walk(sweep, [0, 5, 0], warm_up=1, siblings=3) == 3  # best so far 5: the median of 5, 6, 4, then of 9, 6, 4
+    assert walk(sweep, [7, 0, 0], warm_up=1, siblings=3) is None
+
+
+def test_nothing_is_stopped_while_too_few_came_as_far(sweep):
+    assert walk(sweep, [0, 0, 0], warm_up=1, siblings=4) is None
+    assert walk(sweep, [0, 0, 0], warm_up=0, siblings=4) == 1  # the short one came as far as this
