@@ -1,7 +1,7 @@
 """Score a run: python evaluate.py run=FOLDER [data.test=NAME] [beam=5] [as_json=true]
 
-Other keys, with their defaults, stand in conf/evaluate.yaml. Writes FOLDER/<test set>/{scores.json,hypotheses.txt,
-alignments.npz} and prints the scores.
+Several runs are scored as one by 'runs=[FOLDER,FOLDER]'. Other keys, with their defaults, stand in conf/evaluate.yaml.
+Writes FOLDER/<test set>/{scores.json,hypotheses.txt,alignments.npz} and prints the scores.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Translate text: python translate.py run=FOLDER [beam=5] [nbest=1] [alignments=true] < source > target
 
-Other keys, with their defaults, stand in conf/translate.yaml. Raw text in, written text out, line for line.
+Several runs with the same vocabularies translate as one: 'runs=[FOLDER,FOLDER]' [average=probabilities|logs]. Other
+keys, with their defaults, stand in conf/translate.yaml. Raw text in, written text out, line for line.
 """
 
 import sys

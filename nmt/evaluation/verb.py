@@ -1,5 +1,6 @@
 """`evaluate.py`: translate a test set, score it, and leave everything beside the run."""
 
+import hashlib
 import time
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,13 @@ from nmt.data.batches import collate
 from nmt.data.corpus import Line
 from nmt.data.module import TranslationData
 from nmt.data.prepared import EncodedText, Sides
-from nmt.errors import ConfigurationError
 from nmt.evaluation.adequacy import over_and_under_translation
 from nmt.evaluation.bleu import corpus_bleu, corpus_scores
 from nmt.run import Run, trust, write_json, write_text
 from nmt.search.alignment import links
 from nmt.search.beam import Search
 from nmt.search.translation import TextTranslator, Translation
-from nmt.search.verb import translator_of
+from nmt.search.verb import opened
 
 PERPLEXITY_BATCH = 64
 SETTINGS = Path(__file__).parents[2] / "conf" / "evaluate.yaml"
@@ -33,25 +33,21 @@ def evaluate_run(folder: Path) -> dict[str, Any]:
 
 def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     """The scores, as written to `<run>/<test set>/scores.json`."""
-    if settings.run is None:
-        raise ConfigurationError("run=FOLDER must be given: the run to evaluate")
-    run = Run(settings.run)
-    data = _data(run, data_overrides)
+    runs, translator = opened(settings)
+    data = _data(runs[0], data_overrides)
     name, pairs = data.test_pairs()
     lines = list(pairs)
     how = Search(beam=settings.beam, length_penalty=settings.length_penalty)
-    translator = translator_of(run, settings.device)
     started = time.perf_counter()
     translations = [
         found[0] for found in translator((line.source for line in lines), how, batch_size=settings.batch_size)
     ]
     seconds = time.perf_counter() - started
-    folder = run.folder / name
-    folder.mkdir(exist_ok=True)
+    folder = _folder_of(runs, settings) / name
+    folder.mkdir(parents=True, exist_ok=True)
     scores = {
-        "run": str(run.folder),
-        "checkpoint": run.checkpoint.name,
-        "step": run.step,
+        "run": str(folder.parent),
+        "members": [{"run": str(run.folder), "checkpoint": run.checkpoint.name, "step": run.step} for run in runs],
         "test": name,
         "sentences": len(lines),
         "blank_pairs_dropped": pairs.blank,
@@ -65,6 +61,16 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     if settings.show and not settings.as_json:
         _show(folder, lines, translations, settings.show)
     return scores
+
+
+def _folder_of(runs: list[Run], settings: DictConfig) -> Path:
+    """One run's results lie in its folder, several runs' under a name made of theirs, or where `output` says."""
+    if settings.output is not None:
+        return Path(settings.output)
+    if len(runs) == 1:
+        return runs[0].folder
+    mark = [*(str(run.checkpoint.absolute()) for run in runs), str(settings.weights), settings.average]
+    return Path("outputs") / "ensembles" / hashlib.blake2b("\n".join(mark).encode(), digest_size=6).hexdigest()
 
 
 def score(

@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -71,12 +72,29 @@ def _surroundings() -> dict[str, str]:
 
 
 def stop(process: subprocess.Popen) -> None:
-    """As Ctrl-C would: the run stores where it is; killed where it does not end."""
+    """The run says that it was interrupted; it is killed where it does not end.
+
+    By SIGTERM: what was started in a shell's background ignores SIGINT, and so do the processes it starts.
+    """
     if process.poll() is not None:
         return
-    process.send_signal(signal.SIGINT)
+    process.terminate()
     try:
         process.wait(SECONDS_TO_STOP)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+@contextmanager
+def termination_interrupts() -> Iterator[None]:
+    """SIGTERM is answered like Ctrl-C, so that who waits for processes can stop them before it ends."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

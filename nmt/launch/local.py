@@ -7,7 +7,6 @@ what failed once more. `sweep.json` in its folder says at any moment how every j
 import csv
 import logging
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from nmt.errors import ConfigurationError, UserError
-from nmt.launch.job import IS_JOB, Job, stop
+from nmt.launch.job import IS_JOB, Job, stop, termination_interrupts
 from nmt.report.paper_table import Entry, write_table
 from nmt.run import write_json
 
@@ -124,7 +123,7 @@ class Sweep:
         self._write()
         waiting = [number for number, state in enumerate(self.states) if state == "waiting"]
         reported = time.perf_counter()
-        with self._stops_its_jobs():
+        with termination_interrupts(), self._stops_its_jobs():
             while waiting or any(place.process for place in self.places):
                 for place in self.places:
                     if place.process and place.process.poll() is not None:
@@ -163,16 +162,10 @@ class Sweep:
 
     @contextmanager
     def _stops_its_jobs(self) -> Iterator[None]:
-        """Told to stop, the sweep stops its jobs as Ctrl-C would and waits until they have stored where they are."""
-
-        def interrupt(number, frame):
-            raise KeyboardInterrupt
-
-        before = signal.signal(signal.SIGTERM, interrupt)
+        """Told to stop, the sweep stops its jobs and waits until they have said where they are."""
         try:
             yield
         finally:
-            signal.signal(signal.SIGTERM, before)
             for place in self.places:
                 if place.process:
                     stop(place.process)

@@ -12,6 +12,7 @@ from nmt.data.vocabulary import END, SPECIAL
 from nmt.model.translator import Translator
 from nmt.search.alignment import to_words
 from nmt.search.beam import Hypothesis, Search, search
+from nmt.search.ensemble import Ensemble
 
 READ_AHEAD = 20  # batches sorted together
 
@@ -34,9 +35,9 @@ class Translation(NamedTuple):
 
 
 class TextTranslator:
-    """A model with its languages: text in, text out."""
+    """A model, or several as one, with its languages: text in, text out."""
 
-    def __init__(self, model: Translator, languages: Sides, *, source_end: bool, device: str = "cpu"):
+    def __init__(self, model: Translator | Ensemble, languages: Sides, *, source_end: bool, device: str = "cpu"):
         self.model = model.to(device).eval()
         self.languages, self.source_end, self.device = languages, source_end, device
 

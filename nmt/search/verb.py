@@ -7,26 +7,57 @@ from typing import BinaryIO
 import torch
 from omegaconf import DictConfig
 
+from nmt.data.prepared import SIDES
 from nmt.errors import ConfigurationError
 from nmt.run import Run
 from nmt.search.alignment import links, pharaoh
 from nmt.search.beam import Search
+from nmt.search.ensemble import Ensemble, Member
 from nmt.search.translation import TextTranslator, Translation
 
 
+def opened(settings: DictConfig) -> tuple[list[Run], TextTranslator]:
+    """What `run`, or `runs` with `weights` and `average`, name."""
+    if (settings.run is None) == (not settings.runs):
+        raise ConfigurationError(
+            "run=FOLDER must be given, or 'runs=[FOLDER,FOLDER]' for several that translate as one"
+        )
+    if settings.run is not None:
+        run = Run(settings.run)
+        return [run], translator_of(run, settings.device)
+    runs = [Run(path) for path in settings.runs]
+    for run in runs[1:]:
+        _check_same_languages(runs[0], run)
+    members = [Member(run.model, run.config.data.source_end) for run in runs]
+    ensemble = Ensemble(members, weights=settings.weights, average=settings.average)
+    device = _device(settings.device)
+    return runs, TextTranslator(ensemble, runs[0].languages, source_end=ensemble.source_end, device=device)
+
+
 def translator_of(run: Run, device: str) -> TextTranslator:
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    return TextTranslator(run.model, run.languages, source_end=run.config.data.source_end, device=device)
+    return TextTranslator(run.model, run.languages, source_end=run.config.data.source_end, device=_device(device))
+
+
+def _device(name: str) -> str:
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name
+
+
+def _check_same_languages(first: Run, other: Run) -> None:
+    for side, one, two in zip(SIDES, first.languages, other.languages, strict=True):
+        if one.vocabulary.to_json() != two.vocabulary.to_json():
+            raise ConfigurationError(
+                f"runs: the {side} vocabulary of {other.folder} is not that of {first.folder}; runs that translate as "
+                "one must be trained on the same data with the same data.vocabulary"
+            )
 
 
 def translate(settings: DictConfig, source: BinaryIO) -> Iterator[str]:
     """Output lines. With nbest > 1: number ||| text ||| score, as Moses writes them; with alignments, links follow
     after a tab (or ` ||| `): source word-target word from 0, over the words the model sees."""
-    if settings.run is None:
-        raise ConfigurationError("run=FOLDER must be given: the run to translate with")
     how = Search(beam=settings.beam, nbest=settings.nbest, length_penalty=settings.length_penalty)
-    translator = translator_of(Run(settings.run), settings.device)
+    _, translator = opened(settings)
     for number, found in enumerate(translator(_lines(source), how, batch_size=settings.batch_size)):
         if settings.nbest == 1:
             yield _plain(found[0], settings.alignments) if found else ""

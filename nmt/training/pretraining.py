@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 import nmt.model
 from nmt.errors import UserError
-from nmt.launch.job import Job, stop
+from nmt.launch.job import Job, stop, termination_interrupts
 from nmt.run import write_text
 
 log = logging.getLogger(__name__)
@@ -131,9 +131,10 @@ def _alone(job: Job) -> Iterator[None]:
 
 def _run(job: Job) -> None:
     process = job.start()
-    try:
-        process.wait()
-    finally:
-        stop(process)
+    with termination_interrupts():
+        try:
+            process.wait()
+        finally:
+            stop(process)
     if not job.is_completed:
         raise UserError(f"pretraining failed: {job.summary().get('error', f'exit status {process.returncode}')}")

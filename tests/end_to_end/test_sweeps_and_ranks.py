@@ -53,6 +53,17 @@ def process_of(text: str) -> int:
     raise LookupError(text)
 
 
+def started(*arguments: str) -> subprocess.Popen:
+    """Listens to Ctrl-C even where the tests were started in a shell's background, which ignores it."""
+    return subprocess.Popen(
+        [sys.executable, ROOT / "train.py", *arguments],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
 def weights_of(folder):
     return torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
 
@@ -97,14 +108,13 @@ def test_two_jobs_of_two_ranks_each_run_at_once(tmp_path):
     assert all("validated" in path.read_text() for path in tmp_path.glob("*/output.log"))
 
 
-def test_a_sweep_that_is_told_to_stop_stops_its_jobs_and_says_so(tmp_path):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_sweep_that_is_told_to_stop_stops_its_jobs_and_says_so(tmp_path, sent):
     arguments = ("-m", "attention=dot,general", "trainer.max_epochs=1000", *TINY, f"hydra.sweep.dir={tmp_path}")
-    running = subprocess.Popen(
-        [sys.executable, ROOT / "train.py", *arguments], stderr=subprocess.PIPE, text=True, cwd=ROOT
-    )
+    running = started(*arguments)
     for line in running.stderr:
         if "epoch 1," in line:
-            running.send_signal(signal.SIGINT)
+            running.send_signal(sent)
             break
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130, said
@@ -179,9 +189,7 @@ def test_a_run_that_is_told_to_stop_says_it_was_interrupted(tmp_path, sent):
         "trainer.max_epochs=1000",
         f"hydra.run.dir={tmp_path}",
     )
-    program = subprocess.Popen(
-        [sys.executable, ROOT / "train.py", *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True
-    )
+    program = started(*arguments)
     for line in program.stderr:
         if "epoch 1" in line and "validated" in line:  # what epoch 0 learnt is stored by then
             program.send_signal(sent)

@@ -211,3 +211,35 @@ def test_a_users_own_files_go_the_whole_road(tmp_path):
     assert len((tmp_path / "run" / "news" / "hypotheses.txt").read_text().split("\n")) == 6
     done = command("evaluate", f"run={tmp_path}/run", "data.test=new", check=False, cwd=tmp_path)
     assert done.stderr.strip().split("\n")[-1] == "error: data.test=new: no such test set; choose one of valid"
+
+
+def test_several_runs_translate_and_are_scored_as_one(run, tmp_path):
+    twice = f"runs=[{run},{run}/checkpoints/last.ckpt]"
+    shared = ("data.tests.test.count=20", "beam=2", "as_json=true")
+    scores = json.loads(command("evaluate", twice, f"output={tmp_path}/both", *shared).stdout)
+    assert [member["checkpoint"] for member in scores["members"]] == ["best.ckpt", "last.ckpt"]
+    assert json.loads((tmp_path / "both/test/scores.json").read_text()) == scores
+    alone = json.loads(command("evaluate", f"run={run}", *shared).stdout)["scores"]
+    same = json.loads(command("evaluate", f"runs=[{run},{run}]", f"output={tmp_path}/same", *shared).stdout)["scores"]
+    assert same["bleu"]["score"] == pytest.approx(alone["bleu"]["score"])
+    assert same["perplexity"] == pytest.approx(alone["perplexity"], rel=1e-4)
+    line = b"Gurcu pu ma ma nibi .\n"
+    assert (
+        command("translate", f"runs=[{run},{run}]", stdin=line).stdout
+        == command("translate", f"run={run}", stdin=line).stdout
+    )
+    for wrong in (("runs=[]",), (f"run={run}", twice)):
+        assert "or 'runs=[FOLDER,FOLDER]'" in command("translate", *wrong, stdin=line, check=False).stderr
+
+
+def test_runs_with_other_words_are_not_mixed(run, tmp_path):
+    command(
+        "train",
+        *TINY,
+        "data.vocabulary.size=50",
+        "trainer.max_steps=1",
+        "logger=none",
+        f"hydra.run.dir={tmp_path}/other",
+    )
+    said = command("translate", f"runs=[{run},{tmp_path}/other]", stdin=b"a\n", check=False).stderr
+    assert f"the source vocabulary of {tmp_path}/other is not that of {run}" in said

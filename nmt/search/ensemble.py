@@ -1,0 +1,83 @@
+"""Several models that translate as one: the next word's probabilities are averaged at every step."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from nmt.errors import ConfigurationError
+from nmt.model.output import Loss
+from nmt.model.translator import Examples, Translator
+
+
+class Member(NamedTuple):
+    model: Translator
+    source_end: bool  # whether it was trained to see the source's end symbol
+
+
+class Ensemble:
+    """Is searched as a single model is. Members share their vocabularies; all else about them may differ.
+
+    average: `probabilities`, or `logs`, whose mean every member can veto. Alignments are averaged too. The source comes
+    with its end symbol where any member sees it; the others do not look there.
+    """
+
+    def __init__(self, members: Sequence[Member], *, weights: Sequence[float] | None = None, average: str):
+        if average not in ("probabilities", "logs"):
+            raise ConfigurationError(f"average={average}: choose probabilities or logs")
+        weights = list(weights) if weights else [1.0] * len(members)
+        if len(weights) != len(members) or min(weights) < 0 or sum(weights) <= 0:
+            raise ConfigurationError(f"weights={weights}: one number, not below 0, for each of the {len(members)} runs")
+        self.members, self.average = list(members), average
+        self.weights = [weight / sum(weights) for weight in weights]
+        self.source_end = any(member.source_end for member in members)
+
+    def to(self, device: str) -> "Ensemble":
+        for member in self.members:
+            member.model.to(device)
+        return self
+
+    def eval(self) -> "Ensemble":
+        for member in self.members:
+            member.model.eval()
+        return self
+
+    def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, ...]:
+        return tuple(
+            member.model.encode(source, lengths - int(self.source_end and not member.source_end))
+            for member in self.members
+        )
+
+    def begin(self, source: tuple[Any, ...]) -> tuple[Any, Any]:
+        begun = [member.model.begin(encoded) for member, encoded in zip(self.members, source, strict=True)]
+        bound, state = zip(*begun, strict=True)
+        return bound, state
+
+    def next(self, words: Tensor, state: tuple, bound: tuple) -> tuple[Tensor, dict[str, Tensor], tuple]:
+        steps = [
+            member.model.next(words, own_state, own_bound)
+            for member, own_state, own_bound in zip(self.members, state, bound, strict=True)
+        ]
+        logits, traces, states = zip(*steps, strict=True)
+        logs = torch.stack([one.float().log_softmax(1) for one in logits])
+        weights = torch.tensor(self.weights, device=words.device)
+        if self.average == "logs":
+            together = torch.tensordot(weights, logs, dims=1)
+        else:
+            together = (logs + weights.log()[:, None, None]).logsumexp(0)
+        alignments = torch.stack([trace["alignment"].float() for trace in traces])
+        return together, {"alignment": torch.tensordot(weights, alignments, dims=1)}, states
+
+    def loss(self, batch: Examples) -> Loss:
+        """Of given targets, word after word: the mixture's own negative log-likelihood, summed over the batch."""
+        targets = torch.zeros_like(batch.target_input).view(-1)
+        real = torch.zeros_like(targets, dtype=torch.bool)
+        targets[batch.target_index], real[batch.target_index] = batch.target_words, True
+        bound, state = self.begin(self.encode(batch.source, batch.source_lengths))
+        nats = torch.zeros((), device=batch.source.device)
+        shape = batch.target_input.shape
+        for words, wanted, counts in zip(batch.target_input, targets.view(shape), real.view(shape), strict=True):
+            logs, _, state = self.next(words, state, bound)
+            nats = nats - (logs.log_softmax(1).gather(1, wanted[:, None])[:, 0] * counts).sum()
+        return Loss(nats, nats)

@@ -1,0 +1,106 @@
+"""Several models as one: the mixture's probabilities, by hand, and searches over it."""
+
+import numpy as np
+import pytest
+import torch
+from compositions import composed
+from random_batches import batch_of, random_rows
+
+from nmt.errors import ConfigurationError
+from nmt.search.beam import Search, search
+from nmt.search.ensemble import Ensemble, Member
+
+SOURCES = random_rows([4, 1, 6], 19, seed=1)
+TARGETS = random_rows([3, 5, 1], 23, seed=2)
+BATCH = batch_of(SOURCES, TARGETS)
+HOW = Search(beam=4, nbest=2, longest_ratio=0.0, longest_extra=8)
+
+EIGHT = [
+    "decoder=luong encoder=lstm encoder.reverse=true data.source_end=false attention=local_p",
+    "decoder=luong encoder=bilstm attention=general decoder.input_feeding=false",
+    "decoder=conditional attention=interactive_coverage",
+    "decoder=conditional attention=temporal size.hidden=20",
+    "decoder=feedback memory=buffer",
+    "decoder=bahdanau attention=coverage_fertility size.embedding=10",
+    "decoder=bahdanau attention=coverage_embedding memory=buffer",
+    "decoder=conditional attention=none",
+]
+
+
+def member(overrides="", seed=1):
+    torch.manual_seed(seed)
+    model = composed(*overrides.split(), "initialization=uniform").double()
+    for parameter in model.parameters():
+        parameter.data *= 5
+    return Member(model, source_end="source_end=false" not in overrides)
+
+
+def forced(member):
+    """log p of each target word (target, sentences, vocabulary), by teacher forcing of one model."""
+    batch = batch_of(SOURCES, TARGETS, source_end=member.source_end)
+    with torch.no_grad():
+        unrolled = member.model.unroll(batch)
+        features = unrolled.features
+        readout = member.model.decoder.readout(features.state, unrolled.words, features.context)
+        return member.model.output(readout).log_softmax(2)
+
+
+def found_by(model):
+    return search(model, BATCH.source, BATCH.source_lengths, HOW)
+
+
+@pytest.mark.parametrize("average", ["probabilities", "logs"])
+def test_a_model_with_itself_translates_as_it_does_alone(average):
+    one = member()
+    alone, together = found_by(one.model), found_by(Ensemble([one, one, one], average=average))
+    for single, several in zip(alone, together, strict=True):
+        for ours, theirs in zip(several, single, strict=True):
+            assert ours.words.tolist() == theirs.words.tolist()
+            assert ours.log_probability == pytest.approx(theirs.log_probability, abs=1e-4)
+            np.testing.assert_allclose(ours.alignment, theirs.alignment, atol=1e-5)
+
+
+@pytest.mark.parametrize("average", ["probabilities", "logs"])
+def test_given_words_have_the_averaged_probability(average):
+    members = [member(EIGHT[0]), member(EIGHT[4], seed=2)]
+    logs = torch.stack([forced(one) for one in members])
+    weights = torch.tensor([0.25, 0.75], dtype=torch.float64)
+    if average == "probabilities":
+        mixed = torch.tensordot(weights, logs.exp(), dims=1).log()
+    else:
+        mixed = torch.tensordot(weights, logs, dims=1).log_softmax(2)
+    expected = -mixed.flatten(0, 1)[BATCH.target_index].gather(1, BATCH.target_words[:, None]).sum()
+    loss = Ensemble(members, weights=[1, 3], average=average).loss(BATCH).likelihood
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_a_member_without_weight_has_no_say():
+    first, second = member(), member("decoder=feedback", seed=2)
+    alone, together = (
+        found_by(first.model),
+        found_by(Ensemble([first, second], weights=[1, 0], average="probabilities")),
+    )
+    assert [[best.words.tolist() for best in found] for found in together] == [
+        [best.words.tolist() for best in found] for found in alone
+    ]
+
+
+def test_eight_models_of_every_kind_translate_together_and_a_sentence_as_it_does_alone():
+    ensemble = Ensemble([member(kind, seed) for seed, kind in enumerate(EIGHT)], average="probabilities")
+    assert ensemble.source_end
+    together = found_by(ensemble)
+    for source, hypotheses in zip(SOURCES, together, strict=True):
+        batch = batch_of([source], [[4]])
+        (alone,) = search(ensemble, batch.source, batch.source_lengths, HOW)
+        assert [best.words.tolist() for best in alone] == [best.words.tolist() for best in hypotheses]
+        assert hypotheses[0].alignment.shape[1] == len(source) + 1
+        assert (hypotheses[0].alignment.sum(1) <= 1 + 1e-5).all()
+
+
+def test_weights_and_averages_that_make_no_sense_are_refused():
+    one = member()
+    for weights in ([1.0], [1.0, -1.0], [0.0, 0.0]):
+        with pytest.raises(ConfigurationError, match="one number, not below 0, for each of the 2 runs"):
+            Ensemble([one, one], weights=weights, average="logs")
+    with pytest.raises(ConfigurationError, match="choose probabilities or logs"):
+        Ensemble([one], average="geometric")
