@@ -63,7 +63,7 @@ def train(config: DictConfig) -> float | None:
         if trainer.is_global_zero:
             if config.score_test:
                 evaluate_run(folder)
-            offer(folder, place)
+            offer(folder, place, config.ckpt_path)
     return summary.get("best", {}).get("score")
 
 
