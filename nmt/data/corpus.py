@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import zlib
 from collections.abc import Iterable, Iterator
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -19,12 +20,25 @@ class Line(NamedTuple):
 
 
 class FilePairs:
-    """Two files whose lines belong together. `empty_side`: is a pair with one blank side an error, or dropped?"""
+    """Two files whose lines belong together. `empty_side`: is a pair with one blank side an error, or dropped?
 
-    def __init__(self, source: str, target: str, *, empty_side: str = "error"):
+    `alignments`: a file of links made by hand, a line a pair, `i-j` sure and `ipj` possible, counted from
+    `alignments_base`.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        target: str,
+        *,
+        empty_side: str = "error",
+        alignments: str | None = None,
+        alignments_base: int = 1,
+    ):
         if empty_side not in ("error", "drop"):
             raise DataError(f"data.empty_side={empty_side}: choose error or drop")
         self.source, self.target, self.empty_side = Path(source), Path(target), empty_side
+        self.alignments, self.alignments_base = alignments, alignments_base
         self.blank = 0  # pairs dropped in the last pass
 
     def identity(self) -> object:
@@ -86,7 +100,7 @@ def read_lines(path: Path) -> Iterator[str]:
                 yield line
         except UnicodeDecodeError as error:
             raise DataError(f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
-        except (EOFError, OSError, ValueError) as error:  # a cut or damaged archive
+        except (EOFError, OSError, ValueError, zlib.error) as error:  # a cut or damaged archive
             raise DataError(f"{path}, after line {number}: cannot be read ({error})") from None
 
 

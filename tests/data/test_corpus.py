@@ -65,6 +65,11 @@ def test_a_damaged_archive_is_named(tmp_path):
     (tmp_path / "cut.gz").write_bytes(whole[:100])
     with pytest.raises(DataError, match=r"cut\.gz, after line \d+: cannot be read"):
         list(read_lines(tmp_path / "cut.gz"))
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 0xFF
+    (tmp_path / "damaged.gz").write_bytes(damaged)
+    with pytest.raises(DataError, match=r"damaged\.gz, after line \d+: cannot be read"):
+        list(read_lines(tmp_path / "damaged.gz"))
 
 
 def test_a_missing_file_is_named(tmp_path):
