@@ -31,7 +31,11 @@ class Score(Protocol):
 
 
 class Additive(nn.Module):
-    """e_ij = v · tanh(W q + U h_j + V C_{i-1,j}); Bahdanau 2015 §3.1. `bias: true` is dl4mt's form."""
+    """e_ij = v · tanh(W q + U h_j + V C_{i-1,j}); Bahdanau 2015 §3.1. `bias: true` is dl4mt's form.
+
+    Computed as tanh x = 2 σ(2x) − 1: the sigmoid takes a fraction of the tanh's time on a CPU, and this is where most
+    of a step's elements are.
+    """
 
     def __init__(self, *, query_size: int, annotation_size: int, attention_size: int, bias: bool = False):
         super().__init__()
@@ -44,10 +48,11 @@ class Additive(nn.Module):
         return self.key(annotations)
 
     def energies(self, queries: Queries, keys: Keys, bias: Bias | None = None) -> Energies:
-        inner = self.query(queries)[:, :, None] + keys[:, None]  # (B, beams, S, attention)
+        doubled = torch.add(2 * self.query(queries)[:, :, None], keys[:, None], alpha=2)  # (B, beams, S, attention)
         if bias is not None:
-            inner = inner + bias
-        return torch.matmul(torch.tanh(inner), self.energy.to(inner.dtype))
+            doubled = torch.add(doubled, bias, alpha=2)
+        energy = self.energy.to(doubled.dtype)
+        return torch.matmul(torch.sigmoid(doubled), 2 * energy) - energy.sum()
 
 
 class Concat(Additive):
