@@ -1,7 +1,12 @@
-"""Score a run: python evaluate.py run=FOLDER [data.test=NAME] [beam=5] [as_json=true]
+"""Score a run: python evaluate.py run=FOLDER [data.test=NAME] [beam=5] [unknown=keep|copy|translate] [as_json=true]
 
-Several runs are scored as one by 'runs=[FOLDER,FOLDER]'. Other keys, with their defaults, stand in conf/evaluate.yaml.
-Writes FOLDER/<test set>/{scores.json,hypotheses.txt,alignments.npz} and prints the scores.
+Several runs are scored as one by 'runs=[FOLDER,FOLDER]'. Other keys, with their defaults, stand in conf/evaluate.yaml
+and conf/search.yaml. Writes FOLDER/<test set>/{scores.json,hypotheses.txt,sentences.jsonl,alignments.npz}, and prints
+the scores.
+
+What a run thinks of given translations: 'score=[SOURCE,TARGET]', a line of log-probabilities for each pair;
+'rescore=[SOURCE,NBEST]', an n-best list ranked anew. Without a run: links=FILE gold=FILE, the error rate of any
+aligner's links.
 """
 
 import json
@@ -12,6 +17,19 @@ from nmt.command import in_plain_words, read_arguments
 
 def main() -> None:
     settings, of_data = read_arguments("evaluate", sys.argv[1:], usage=__doc__, takes_data=True)
+    if settings.links is not None or settings.gold is not None:
+        from nmt.evaluation.alignments import score_links
+
+        show(score_links(settings), settings.as_json)
+        return
+    if settings.score is not None or settings.rescore is not None:
+        from nmt.evaluation.given import rescore, score_pairs
+        from nmt.search.verb import opened
+
+        _, translator = opened(settings)
+        for line in (score_pairs if settings.rescore is None else rescore)(translator, settings):
+            print(line)
+        return
     from nmt.evaluation.verb import evaluate
 
     result = evaluate(settings, of_data)
@@ -19,10 +37,17 @@ def main() -> None:
         print(json.dumps(result, indent=2, ensure_ascii=False))
         return
     print(f"{result['test']}, {result['sentences']} sentences, beam {result['search']['beam']}:")
-    for name, value in result["scores"].items():
+    show(result["scores"], as_json=False)
+    print(f"in {result['run']}/{result['test']}/: scores.json, hypotheses.txt, sentences.jsonl, links.txt, …")
+
+
+def show(scores: dict, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(scores, indent=2, ensure_ascii=False))
+        return
+    for name, value in scores.items():
         score, signature = (value["score"], value["signature"]) if isinstance(value, dict) else (value, "")
-        print(f"  {name:<17} {score:>8.2f}  {signature}")
-    print(f"in {result['run']}/{result['test']}/: scores.json, hypotheses.txt, alignments.npz")
+        print(f"  {name:<19} {score:>8.2f}  {signature}")
 
 
 if __name__ == "__main__":

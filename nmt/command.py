@@ -103,15 +103,20 @@ def quoted(path: Path) -> str:
     return f"'{text}'"
 
 
+def defaults_of(name: str) -> DictConfig:
+    """The settings of a verb that searches."""
+    return OmegaConf.merge(*(OmegaConf.load(CONFIGURATIONS / f"{part}.yaml") for part in ("search", name)))
+
+
 def read_arguments(
     name: str, arguments: list[str], usage: str, *, takes_data: bool = False
 ) -> tuple[DictConfig, list[str]]:
-    """KEY=VALUE arguments over conf/NAME.yaml; with `takes_data` those that begin with `data.` are given back as they
-    are, for the run's own data settings."""
+    """KEY=VALUE arguments over conf/search.yaml and conf/NAME.yaml; with `takes_data` those that begin with `data.` are
+    given back as they are, for the run's own data settings."""
     if any(argument in ("-h", "--help", "help") for argument in arguments):
         print(usage.strip())
         sys.exit(0)
-    known = OmegaConf.load(CONFIGURATIONS / f"{name}.yaml")
+    known = defaults_of(name)
     OmegaConf.set_struct(known, True)
     for argument in arguments:
         if "=" not in argument:

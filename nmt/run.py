@@ -1,30 +1,39 @@
 """A run's folder: what training leaves behind and everything after it reads.
 
     .hydra/ · checkpoints/{best,last}.ckpt · metrics.csv · summary.json · train.log · tokenizer files
-    <test set>/{hypotheses.txt,scores.json,alignments.npz} · wandb/
+    word_table.tsv.gz · candidates.npz · <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz} · wandb/
 
 A checkpoint alone is enough to translate: it carries its configuration and vocabularies as plain containers, and is
 loaded with `weights_only=True`. Nothing named in it is called unless it belongs to this package or to torch.
 """
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hydra.utils
 import torch
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.resolvers  # noqa: F401 – stored configurations use them
+from nmt.data.candidates import Candidates
 from nmt.data.language import Language, Preprocessing
 from nmt.data.prepared import SIDES, Sides
 from nmt.data.vocabulary import Vocabulary
-from nmt.errors import UserError
+from nmt.data.word_table import WordTable, learn
+from nmt.errors import ConfigurationError, UserError
 from nmt.model.translator import Translator
 
-TRUSTED = ("nmt.model.", "nmt.data.", "nmt.search.beam", "torch.nn.init")
+if TYPE_CHECKING:
+    from nmt.data.module import TranslationData  # and with it Lightning, which translating does not need
+
+CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
+TRUSTED = ("nmt.model.", "nmt.data.", "torch.nn.init")
+
+log = logging.getLogger(__name__)
 
 
 class Run:
@@ -32,7 +41,7 @@ class Run:
 
     def __init__(self, path: str):
         self.folder, self.checkpoint = _locate(Path(path))
-        stored = self._load()
+        stored = load_checkpoint(self.checkpoint)
         self.config: DictConfig = OmegaConf.create(stored["nmt"]["config"])
         self.languages = Sides(
             *(
@@ -53,15 +62,48 @@ class Run:
         self.model.eval()
         self.step = stored["global_step"]
 
-    def _load(self) -> dict[str, Any]:
-        try:
-            stored = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
-        except Exception as error:
-            reason = str(error).split("\n")[0]
-            raise UserError(f"{self.checkpoint}: cannot be loaded as a checkpoint ({reason})") from error
-        if "nmt" not in stored:
-            raise UserError(f"{self.checkpoint}: a checkpoint, but not of a run of this project")
-        return stored
+    def data(self, overrides: list[str] | None = None) -> "TranslationData":
+        """The run's own data settings, changed by KEY=VALUEs."""
+        OmegaConf.set_struct(self.config, True)
+        OmegaConf.set_struct(self.config.data.tests, False)  # new test sets may be named
+        config = OmegaConf.merge(self.config, OmegaConf.from_dotlist(overrides or []))
+        trust(OmegaConf.to_container(config.data, resolve=True), "data")
+        return hydra.utils.instantiate(config.data)
+
+    def candidates(self, wanted: bool | None) -> Candidates | None:
+        """Those it was trained with; None: where it was."""
+        trained_with_them = self.config.data.get("candidates") is not None
+        if not (trained_with_them if wanted is None else wanted):
+            return None
+        if not trained_with_them:
+            raise ConfigurationError(
+                f"candidates=true: {self.folder} was trained over its whole vocabulary; leave candidates out"
+            )
+        if not (self.folder / CANDIDATES).is_file():
+            raise UserError(
+                f"{self.folder} has no {CANDIDATES}, which belongs to its checkpoints; put it there, or say "
+                "candidates=false to search the whole vocabulary"
+            )
+        return Candidates.load(self.folder / CANDIDATES)
+
+    def word_table(self) -> WordTable:
+        """The run's word-translation table; learned from its training text when it is first asked for."""
+        path = self.folder / WORD_TABLE
+        if not path.is_file():
+            log.warning("%s: learning it from the training text, once", path)
+            learn(self.data().training_words()).save(path)
+        return WordTable.load(path)
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    try:
+        stored = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        reason = str(error).split("\n")[0]
+        raise UserError(f"{path}: cannot be loaded as a checkpoint ({reason})") from error
+    if "nmt" not in stored:
+        raise UserError(f"{path}: a checkpoint, but not of a run of this project")
+    return stored
 
 
 def _locate(path: Path) -> tuple[Path, Path]:

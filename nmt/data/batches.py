@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nmt.data.candidates import Candidates
 from nmt.data.prepared import EncodedText, Sides
 from nmt.data.vocabulary import END, PAD, START
 from nmt.errors import ConfigurationError
@@ -26,6 +27,7 @@ class Batch:
     target_input: Tensor  # (T, B) <s> y_1 … y_I
     target_words: Tensor  # (words,) y_1 … y_I </s> of all sentences, padding left out
     target_index: Tensor  # (words,) where in the flattened (T, B) grid they stand
+    candidates: Tensor | None  # (C,) the words, ascending, that a softmax over this batch may be limited to
     whole_sentences: int  # of the batch over all ranks
     whole_words: int
 
@@ -38,7 +40,15 @@ class Batch:
         return replace(self, **moved)
 
 
-def collate(text: Sides, sentences: np.ndarray, *, rank: int = 0, ranks: int = 1, source_end: bool = True) -> Batch:
+def collate(
+    text: Sides,
+    sentences: np.ndarray,
+    *,
+    rank: int = 0,
+    ranks: int = 1,
+    source_end: bool = True,
+    candidates: Candidates | None = None,
+) -> Batch:
     """A rank's share of a batch. A rank left without a sentence runs one of the others' but counts no word of it."""
     whole_words = int(text.target.lengths[sentences].sum()) + len(sentences)
     mine = sentences[rank::ranks]
@@ -59,6 +69,7 @@ def collate(text: Sides, sentences: np.ndarray, *, rank: int = 0, ranks: int = 1
         target_input=torch.from_numpy(np.ascontiguousarray(inputs.T)),
         target_words=torch.from_numpy(outputs.T.reshape(-1)[index]),
         target_index=torch.from_numpy(index),
+        candidates=None if candidates is None else torch.from_numpy(candidates.of_batch(source.numpy(), outputs)),
         whole_sentences=len(sentences),
         whole_words=whole_words,
     )
@@ -157,8 +168,9 @@ class BatchLoader:
         source_end: bool,
         rank: int = 0,
         ranks: int = 1,
+        candidates: Candidates | None = None,
     ):
-        self.text, self.plan, self.sentences = text, plan, sentences
+        self.text, self.plan, self.sentences, self.candidates = text, plan, sentences, candidates
         self.seed, self.shuffle, self.source_end = seed, shuffle, source_end
         self.rank, self.ranks = rank, ranks
         self.epoch = self.done = 0
@@ -183,7 +195,14 @@ class BatchLoader:
         self._resumed = False
         for sentences in batches[self.done :]:
             self.done += 1
-            yield collate(self.text, sentences, rank=self.rank, ranks=self.ranks, source_end=self.source_end)
+            yield collate(
+                self.text,
+                sentences,
+                rank=self.rank,
+                ranks=self.ranks,
+                source_end=self.source_end,
+                candidates=self.candidates,
+            )
 
     def _plan(self) -> list[np.ndarray]:
         if self._planned is None or self._planned[0] != self.epoch:

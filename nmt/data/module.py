@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -10,8 +10,9 @@ import numpy as np
 from pytorch_lightning import LightningDataModule
 
 from nmt.data.batches import BatchLoader, Plan
+from nmt.data.candidates import Candidates, candidates_of
 from nmt.data.language import Preprocessing
-from nmt.data.prepared import Pairs, Prepared, Sides, prepare
+from nmt.data.prepared import Pairs, Prepared, Sides, Workers, prepare
 from nmt.errors import ConfigurationError, DataError
 
 log = logging.getLogger(__name__)
@@ -22,7 +23,8 @@ class TranslationData(LightningDataModule):
 
     reader(**train), reader(**valid) and reader(**tests[name]) give parallel text; `source` and `target` say how each
     side is preprocessed, `vocabulary` how words are numbered, `batches` how sentences are put together, `score` how
-    translations are compared with references, `missing` what to say where files are missing.
+    translations are compared with references, `missing` what to say where files are missing, `candidates` the words a
+    softmax in training, and a search, are limited to.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class TranslationData(LightningDataModule):
         seed: int,
         missing: str | None,
         score: Mapping,
+        candidates: Mapping | None = None,
     ):
         super().__init__()
         self.name, self.dir, self.score = name, dir, dict(score)
@@ -56,6 +59,7 @@ class TranslationData(LightningDataModule):
         self.max_length, self.source_end, self.seed = max_length, source_end, seed
         self.plan, self.valid_plan = batches, valid_batches
         self.cache = Path(cache)
+        self.candidates = candidates
         self.prepared: Prepared | None = None
 
     def prepare(self) -> Prepared:
@@ -76,6 +80,16 @@ class TranslationData(LightningDataModule):
             _report(self.prepared.folder)
         return self.prepared
 
+    def candidate_lists(self) -> Candidates | None:
+        """Where `candidates` asks for them; made if they are not there yet."""
+        return candidates_of(self.prepare(), **self.candidates) if self.candidates else None
+
+    def training_words(self) -> Iterator[tuple[str, str]]:
+        """The training pairs as words, as the vocabularies were learned from them."""
+        with Workers(self.preprocessing) as workers:
+            for _, line in workers.read(self._read("train", self.train_files)):
+                yield tuple(line)
+
     def test_pairs(self, name: str | None = None) -> tuple[str, Pairs]:
         """A named test set, the configured one without a name; `valid` is one too."""
         name = name or self.test or "valid"
@@ -88,7 +102,8 @@ class TranslationData(LightningDataModule):
         return name, self._read(f"tests.{name}", self.tests[name])
 
     def train_dataloader(self) -> BatchLoader:
-        return self._loader("train", self.plan, shuffle=True, sentences=self._short_enough())
+        lists = self.candidate_lists()
+        return self._loader("train", self.plan, shuffle=True, sentences=self._short_enough(), candidates=lists)
 
     def val_dataloader(self) -> BatchLoader:
         prepared = self.prepare()
@@ -96,7 +111,9 @@ class TranslationData(LightningDataModule):
             "valid", self.valid_plan, shuffle=False, sentences=np.arange(len(prepared.split("valid")[0]))
         )
 
-    def _loader(self, split: str, plan: Plan, *, shuffle: bool, sentences: np.ndarray) -> BatchLoader:
+    def _loader(
+        self, split: str, plan: Plan, *, shuffle: bool, sentences: np.ndarray, candidates: Candidates | None = None
+    ) -> BatchLoader:
         rank, ranks = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         return BatchLoader(
             self.prepare().split(split),
@@ -107,6 +124,7 @@ class TranslationData(LightningDataModule):
             source_end=self.source_end,
             rank=rank,
             ranks=ranks,
+            candidates=candidates,
         )
 
     def _short_enough(self) -> np.ndarray:

@@ -1,66 +1,86 @@
 """`evaluate.py`: translate a test set, score it, and leave everything beside the run."""
 
 import hashlib
+import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import hydra.utils
 import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf
 
+from nmt.command import defaults_of
 from nmt.data.batches import collate
 from nmt.data.corpus import Line
 from nmt.data.module import TranslationData
 from nmt.data.prepared import EncodedText, Sides
 from nmt.evaluation.adequacy import over_and_under_translation
+from nmt.evaluation.alignments import forced_scores, gold_of
 from nmt.evaluation.bleu import corpus_bleu, corpus_scores
-from nmt.run import Run, trust, write_json, write_text
-from nmt.search.alignment import links
-from nmt.search.beam import Search
+from nmt.run import Run, write_json, write_text
+from nmt.search.alignment import links, pharaoh
 from nmt.search.translation import TextTranslator, Translation
-from nmt.search.verb import opened
+from nmt.search.verb import as_plain, opened, replacing, search_of
 
 PERPLEXITY_BATCH = 64
-SETTINGS = Path(__file__).parents[2] / "conf" / "evaluate.yaml"
 
 
-def evaluate_run(folder: Path) -> dict[str, Any]:
+def evaluate_run(folder: Path, unknown: str) -> dict[str, Any]:
     """As `evaluate.py run=FOLDER` does, without showing sentences."""
-    return evaluate(OmegaConf.merge(OmegaConf.load(SETTINGS), {"run": str(folder), "show": 0}), [])
+    chosen = {"run": str(folder), "unknown": unknown, "show": 0}
+    return evaluate(OmegaConf.merge(defaults_of("evaluate"), chosen), [])
 
 
 def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     """The scores, as written to `<run>/<test set>/scores.json`."""
     runs, translator = opened(settings)
-    data = _data(runs[0], data_overrides)
+    data = runs[0].data(data_overrides)
     name, pairs = data.test_pairs()
     lines = list(pairs)
-    how = Search(beam=settings.beam, length_penalty=settings.length_penalty)
+    how, replaced = search_of(settings), replacing(runs, settings.unknown)
     started = time.perf_counter()
     translations = [
         found[0] for found in translator((line.source for line in lines), how, batch_size=settings.batch_size)
     ]
     seconds = time.perf_counter() - started
+    unreplaced = [translation.words for translation in translations]
+    translations = [replaced(translation) for translation in translations]
     folder = _folder_of(runs, settings) / name
     folder.mkdir(parents=True, exist_ok=True)
+    aligned: dict[str, float] = {}
+    if (gold := gold_of(pairs)) is not None:
+        aligned, forced_links = forced_scores(translator, lines, gold, settings.link_threshold)
+        write_text(folder / "forced_links.txt", "".join(f"{pharaoh(sorted(own))}\n" for own in forced_links))
     scores = {
         "run": str(folder.parent),
         "members": [{"run": str(run.folder), "checkpoint": run.checkpoint.name, "step": run.step} for run in runs],
         "test": name,
         "sentences": len(lines),
         "blank_pairs_dropped": pairs.blank,
-        "search": {"beam": how.beam, "length_penalty": how.length_penalty},
-        "scores": score(translator, data, lines, translations),
+        "search": asdict(how),
+        "unknown": settings.unknown,
+        "scores": score(translator, data, lines, translations, unreplaced) | aligned,
         "sentences_per_second": round(len(lines) / seconds, 1),
     }
     write_text(folder / "hypotheses.txt", "".join(f"{translation.text}\n" for translation in translations))
+    free_links = (pharaoh(links(translation.word_alignment())) for translation in translations)
+    write_text(folder / "links.txt", "".join(f"{line}\n" for line in free_links))
+    write_text(folder / "sentences.jsonl", "".join(map(_as_json, lines, translations)))
     write_json(folder / "scores.json", scores)
     np.savez(folder / "alignments.npz", **{str(n): t.alignment.astype(np.float16) for n, t in enumerate(translations)})
     if settings.show and not settings.as_json:
         _show(folder, lines, translations, settings.show)
     return scores
+
+
+def _as_json(line: Line, translation: Translation) -> str:
+    """What a comparison of systems shows of a sentence, on a line."""
+    plain = as_plain(translation, alignment=False)
+    kept = {name: plain[name] for name in ("source_words", "words", "word_scores")}
+    sentence = {"source": line.source, "reference": line.target, "hypothesis": translation.text} | kept
+    return json.dumps(sentence, ensure_ascii=False) + "\n"
 
 
 def _folder_of(runs: list[Run], settings: DictConfig) -> Path:
@@ -74,15 +94,22 @@ def _folder_of(runs: list[Run], settings: DictConfig) -> Path:
 
 
 def score(
-    translator: TextTranslator, data: TranslationData, lines: list[Line], translations: list[Translation]
+    translator: TextTranslator,
+    data: TranslationData,
+    lines: list[Line],
+    translations: list[Translation],
+    unreplaced: list[str],
 ) -> dict[str, Any]:
-    """BLEU, chrF and TER of the text against untouched references; of the words the model sees BLEU, over- and
-    under-translation; perplexity."""
+    """BLEU, chrF and TER of the text against untouched references; of the words the model sees BLEU (and what it was
+    before unknown words were replaced), over- and under-translation; perplexity."""
     references = [line.target for line in lines]
     scores = corpus_scores([translation.text for translation in translations], references, **data.score)
     preprocess, vocabulary = translator.languages.target.preprocessing, translator.languages.target.vocabulary
     preprocessed = [preprocess(reference) for reference in references]
-    scores["bleu_tokenized"] = corpus_bleu([translation.words for translation in translations], preprocessed)
+    words = [translation.words for translation in translations]
+    scores["bleu_tokenized"] = corpus_bleu(words, preprocessed)
+    if words != unreplaced:
+        scores["bleu_unknown_kept"] = corpus_bleu(unreplaced, preprocessed)
     counts = over_and_under_translation(
         (translation.words.split() for translation in translations),
         (vocabulary.words(row) for row in vocabulary.encode(preprocessed)),  # an unknown word is asked for as such
@@ -109,15 +136,6 @@ def perplexity(translator: TextTranslator, lines: list[Line]) -> dict[str, float
         pieces += len(batch.target_words)
         words += int(languages.target.vocabulary.ends_word[batch.target_words.numpy()].sum())
     return {"loss": nats / pieces, "perplexity": float(np.exp(nats / words))}
-
-
-def _data(run: Run, overrides: list[str]) -> TranslationData:
-    """The run's own data settings, changed by the command line."""
-    OmegaConf.set_struct(run.config, True)
-    OmegaConf.set_struct(run.config.data.tests, False)  # new test sets may be named
-    config = OmegaConf.merge(run.config, OmegaConf.from_dotlist(overrides))
-    trust(OmegaConf.to_container(config.data, resolve=True), "data")
-    return hydra.utils.instantiate(config.data)
 
 
 def _show(folder: Path, lines: list[Line], translations: list[Translation], count: int) -> None:

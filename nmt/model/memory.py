@@ -76,7 +76,7 @@ class Buffer(nn.Module):
     def read(self, hidden: Hidden, state: Stored, bound: Tree) -> tuple[Hidden, Stored, dict[str, Tensor]]:
         weights, gate = self.reading(state.cells, hidden, state.reading)
         read = torch.bmm(weights[:, None].to(state.cells.dtype), state.cells)[:, 0]
-        return read, state._replace(reading=weights), {"memory_weights": weights, "memory_gate": gate}
+        return read, state._replace(reading=weights), {"memory_weights": weights[:, None], "memory_gate": gate}
 
     def write(self, hidden: Hidden, state: Stored, bound: Tree) -> Stored:
         writing = self.writing(state.cells, hidden, state.writing)[0] if self.writing else ()

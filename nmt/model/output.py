@@ -24,19 +24,35 @@ class Loss(NamedTuple):
 class Output(nn.Module):
     """log p(y) = log softmax(W x + b); W may be the target embedding (tied), b is left out in Luong 2015."""
 
-    def __init__(self, *, input_size: int, vocabulary_size: int, bias: bool):
+    def __init__(self, *, input_size: int, vocabulary_size: int, bias: bool, sparse: bool = False):
         super().__init__()
+        self.sparse = sparse
         self.weight = nn.Parameter(torch.empty(vocabulary_size, input_size))
         self.bias = nn.Parameter(torch.empty(vocabulary_size)) if bias else None
 
     def forward(self, vectors: Float[Tensor, "*steps output"]) -> Float[Tensor, "*steps vocabulary"]:
         return functional.linear(vectors, self.weight, self.bias)
 
+    def rows(self, words: Int[Tensor, " candidates"]) -> tuple[Tensor, Tensor | None]:
+        """Weight and bias of these words alone; the weight's gradient holds no other rows if the layer is sparse."""
+        weight = functional.embedding(words, self.weight, sparse=self.sparse)
+        return weight, None if self.bias is None else self.bias.index_select(0, words)
+
     def loss(
-        self, vectors: Float[Tensor, "words output"], targets: Int[Tensor, " words"], smoothing: float = 0.0
+        self,
+        vectors: Float[Tensor, "words output"],
+        targets: Int[Tensor, " words"],
+        smoothing: float = 0.0,
+        candidates: Int[Tensor, " candidates"] | None = None,
     ) -> Loss:
-        """Label smoothing ε puts (1 − ε) on the word and ε / V on every word of the vocabulary."""
-        return Loss(*_ChunkedLoss.apply(vectors, self.weight, self.bias, targets, smoothing))
+        """Label smoothing ε puts (1 − ε) on the word and ε / V on every word of the vocabulary.
+
+        `candidates` (ascending, all targets among them): the softmax is over these words alone (Jean 2015).
+        """
+        if candidates is None:
+            return Loss(*_ChunkedLoss.apply(vectors, self.weight, self.bias, targets, smoothing))
+        places = torch.searchsorted(candidates, targets)
+        return Loss(*_ChunkedLoss.apply(vectors, *self.rows(candidates), places, smoothing))
 
 
 class _ChunkedLoss(torch.autograd.Function):

@@ -11,6 +11,7 @@ from nmt.model.decoder.records import Bound, Features, State, Trace
 from nmt.model.encoder import Encoded, Encoder
 from nmt.model.initialization import Initialization
 from nmt.model.output import Loss, Output
+from nmt.model.restricted import Restricted
 from nmt.model.tree import map_tree
 
 
@@ -23,6 +24,7 @@ class Examples(Protocol):
     target_input: Int[Tensor, "target batch"]  # <s> y_1 … y_I
     target_words: Int[Tensor, " words"]  # y_1 … y_I </s> of all sentences, padding left out
     target_index: Int[Tensor, " words"]  # where in the flattened (target, batch) grid they stand
+    candidates: Int[Tensor, " candidates"] | None  # the words, ascending, that the softmax may be limited to
 
 
 class Unrolled(NamedTuple):
@@ -37,7 +39,7 @@ class Translator(nn.Module):
     """Encoder, decoder with its attention, memory and readout, embeddings and output layer.
 
     tie_embeddings: `none`; `output` – the output layer is the target embedding; `all` – and the source embedding too
-    (joint vocabularies).
+    (joint vocabularies). sparse_gradients: those of embeddings and candidates' output rows hold only the rows in use.
     """
 
     def __init__(
@@ -52,14 +54,18 @@ class Translator(nn.Module):
         embedding_dropout: float,
         output_bias: bool,
         tie_embeddings: str,
+        sparse_gradients: bool = False,
     ):
         super().__init__()
-        self.source_embedding = nn.Embedding(source_vocabulary_size, embedding_size)
-        self.target_embedding = nn.Embedding(target_vocabulary_size, embedding_size)
+        self.source_embedding = nn.Embedding(source_vocabulary_size, embedding_size, sparse=sparse_gradients)
+        self.target_embedding = nn.Embedding(target_vocabulary_size, embedding_size, sparse=sparse_gradients)
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.encoder, self.decoder = encoder, decoder
         self.output = Output(
-            input_size=decoder.readout.output_size, vocabulary_size=target_vocabulary_size, bias=output_bias
+            input_size=decoder.readout.output_size,
+            vocabulary_size=target_vocabulary_size,
+            bias=output_bias,
+            sparse=sparse_gradients,
         )
         self._tie(tie_embeddings)
         initialization(self)
@@ -91,9 +97,20 @@ class Translator(nn.Module):
         self, words: Int[Tensor, " hypothesis"], state: State, bound: Bound
     ) -> tuple[Float[Tensor, "hypothesis vocabulary"], Trace, State]:
         """One step of a search: unnormalised log-probabilities of the next word after `words`."""
+        vectors, trace, state = self.advance(words, state, bound)
+        return self.output(vectors), trace, state
+
+    def advance(
+        self, words: Int[Tensor, " hypothesis"], state: State, bound: Bound
+    ) -> tuple[Float[Tensor, "hypothesis output"], Trace, State]:
+        """What the output layer sees after `words`."""
         embedded = self.embedding_dropout(self.target_embedding(words))
         features, trace, state = self.decoder.step(self.decoder.prepare(embedded), state, bound)
-        return self.output(self.decoder.readout(features.state, embedded, features.context)), trace, state
+        return self.decoder.readout(features.state, embedded, features.context), trace, state
+
+    def restricted(self, words: Int[Tensor, " candidates"], allowed: Bool[Tensor, "sentence candidates"]) -> Restricted:
+        """Itself, searched over these words only."""
+        return Restricted(self, words, allowed)
 
     def unroll(self, batch: Examples, *, keep_trace: bool = False) -> Unrolled:
         """Run the decoder over given target words; what stands before and after the loop is done at once."""
@@ -112,7 +129,8 @@ class Translator(nn.Module):
     def loss(self, batch: Examples, smoothing: float = 0.0) -> Loss:
         """Summed over the batch's words. Padding is dropped before the readout, so the softmax never sees it.
 
-        An attention's own penalty, where it has one, joins the objective.
+        In training the softmax is over the batch's candidates, where it has them, else over the vocabulary. An
+        attention's own penalty, where it has one, joins the objective.
         """
         penalty = self.decoder.attention.penalty
         unrolled = self.unroll(batch, keep_trace=penalty is not None)
@@ -120,7 +138,9 @@ class Translator(nn.Module):
             lambda steps: steps.flatten(0, 1).index_select(0, batch.target_index),
             (unrolled.features.state, unrolled.words, unrolled.features.context),
         )
-        loss = self.output.loss(self.decoder.readout(state, word, context), batch.target_words, smoothing)
+        candidates = batch.candidates if self.training else None
+        vectors = self.decoder.readout(state, word, context)
+        loss = self.output.loss(vectors, batch.target_words, smoothing, candidates)
         if penalty is None:
             return loss
         return loss._replace(objective=loss.objective + penalty(unrolled.trace, _real(batch)))

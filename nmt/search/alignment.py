@@ -15,6 +15,11 @@ def to_words(weights: np.ndarray, source_words: list[int], target_words: list[in
     return (target / target.sum(0)).T @ weights @ source
 
 
+def of_words(piece_values: np.ndarray, words: list[int]) -> np.ndarray:
+    """The sum over the pieces of each word."""
+    return np.bincount(words, weights=piece_values)
+
+
 def links(weights: np.ndarray) -> list[tuple[int, int]]:
     """One link (source, target) for each target word: to the source word with the most weight (Luong 2015 §5.4)."""
     return [(int(row.argmax()), target) for target, row in enumerate(weights) if row.max(initial=0.0) > 0.0]

@@ -9,6 +9,7 @@ from torch import Tensor
 from nmt.errors import ConfigurationError
 from nmt.model.output import Loss
 from nmt.model.translator import Examples, Translator
+from nmt.search.forced import force
 
 
 class Member(NamedTuple):
@@ -43,6 +44,11 @@ class Ensemble:
             member.model.eval()
         return self
 
+    def restricted(self, words: Tensor, allowed: Tensor) -> "Ensemble":
+        """Itself, searched over these words only."""
+        members = [member._replace(model=member.model.restricted(words, allowed)) for member in self.members]
+        return Ensemble(members, weights=self.weights, average=self.average)
+
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, ...]:
         return tuple(
             member.model.encode(source, lengths - int(self.source_end and not member.source_end))
@@ -71,13 +77,5 @@ class Ensemble:
 
     def loss(self, batch: Examples) -> Loss:
         """Of given targets, word after word: the mixture's own negative log-likelihood, summed over the batch."""
-        targets = torch.zeros_like(batch.target_input).view(-1)
-        real = torch.zeros_like(targets, dtype=torch.bool)
-        targets[batch.target_index], real[batch.target_index] = batch.target_words, True
-        bound, state = self.begin(self.encode(batch.source, batch.source_lengths))
-        nats = torch.zeros((), device=batch.source.device)
-        shape = batch.target_input.shape
-        for words, wanted, counts in zip(batch.target_input, targets.view(shape), real.view(shape), strict=True):
-            logs, _, state = self.next(words, state, bound)
-            nats = nats - (logs.log_softmax(1).gather(1, wanted[:, None])[:, 0] * counts).sum()
+        nats = -force(self, batch).word_scores.sum()
         return Loss(nats, nats)

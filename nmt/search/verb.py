@@ -1,19 +1,34 @@
-"""`translate.py`: standard input to standard output, one line for each line, in order."""
+"""`translate.py`: standard input to standard output, or file to file, one line for each line, in order."""
 
+import dataclasses
+import gzip
+import json
 import sys
-from collections.abc import Iterator
-from typing import BinaryIO
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
 
+import numpy as np
 import torch
 from omegaconf import DictConfig
+from tqdm import tqdm
 
+from nmt.data.corpus import open_text
 from nmt.data.prepared import SIDES
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, DataError
+from nmt.model.translator import Translator
 from nmt.run import Run
 from nmt.search.alignment import links, pharaoh
-from nmt.search.beam import Search
 from nmt.search.ensemble import Ensemble, Member
-from nmt.search.translation import TextTranslator, Translation
+from nmt.search.int8 import in_int8
+from nmt.search.settings import Search
+from nmt.search.translation import READ_AHEAD, TextTranslator, Translation
+from nmt.search.unknown import HOW, UnknownWords
+
+FORMATS = ("text", "json")
 
 
 def opened(settings: DictConfig) -> tuple[list[Run], TextTranslator]:
@@ -24,18 +39,36 @@ def opened(settings: DictConfig) -> tuple[list[Run], TextTranslator]:
         )
     if settings.run is not None:
         run = Run(settings.run)
-        return [run], translator_of(run, settings.device)
+        return [run], translator_of(run, settings.device, settings.candidates, int8=settings.int8)
     runs = [Run(path) for path in settings.runs]
     for run in runs[1:]:
         _check_same_languages(runs[0], run)
-    members = [Member(run.model, run.config.data.source_end) for run in runs]
+    members = [Member(_model_of(run, settings.device, settings.int8), run.config.data.source_end) for run in runs]
     ensemble = Ensemble(members, weights=settings.weights, average=settings.average)
-    device = _device(settings.device)
-    return runs, TextTranslator(ensemble, runs[0].languages, source_end=ensemble.source_end, device=device)
+    translator = TextTranslator(
+        ensemble,
+        runs[0].languages,
+        source_end=ensemble.source_end,
+        device=_device(settings.device),
+        candidates=runs[0].candidates(settings.candidates),
+    )
+    return runs, translator
 
 
-def translator_of(run: Run, device: str) -> TextTranslator:
-    return TextTranslator(run.model, run.languages, source_end=run.config.data.source_end, device=_device(device))
+def translator_of(run: Run, device: str, candidates: bool | None = None, *, int8: bool = False) -> TextTranslator:
+    return TextTranslator(
+        _model_of(run, device, int8),
+        run.languages,
+        source_end=run.config.data.source_end,
+        device=_device(device),
+        candidates=run.candidates(candidates),
+    )
+
+
+def _model_of(run: Run, device: str, int8: bool) -> Translator:
+    if int8 and _device(device) != "cpu":
+        raise ConfigurationError(f"int8=true: for device=cpu alone, not {_device(device)}")
+    return in_int8(run.model) if int8 else run.model
 
 
 def _device(name: str) -> str:
@@ -53,17 +86,82 @@ def _check_same_languages(first: Run, other: Run) -> None:
             )
 
 
-def translate(settings: DictConfig, source: BinaryIO) -> Iterator[str]:
-    """Output lines. With nbest > 1: number ||| text ||| score, as Moses writes them; with alignments, links follow
-    after a tab (or ` ||| `): source word-target word from 0, over the words the model sees."""
-    how = Search(beam=settings.beam, nbest=settings.nbest, length_penalty=settings.length_penalty)
-    _, translator = opened(settings)
-    for number, found in enumerate(translator(_lines(source), how, batch_size=settings.batch_size)):
-        if settings.nbest == 1:
-            yield _plain(found[0], settings.alignments) if found else ""
-        else:
-            for translation in found:
-                yield _ranked(number, translation, settings.alignments)
+def search_of(settings: DictConfig) -> Search:
+    return Search(**{field.name: settings[field.name] for field in dataclasses.fields(Search)})
+
+
+def replacing(runs: list[Run], how: str) -> Callable[[Translation], Translation]:
+    """What happens to words the vocabulary lacks."""
+    if how not in HOW:
+        raise ConfigurationError(f"unknown={how}: choose {', '.join(HOW)}")
+    if how == "keep":
+        return lambda translation: translation
+    table = runs[0].word_table() if how == "translate" else None
+    return UnknownWords(runs[0].languages.target, table)
+
+
+def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: TextIO) -> None:
+    """Lines of text, or of JSON. With nbest > 1 text is number ||| text ||| score, as Moses writes it; with alignments,
+    links follow after a tab (or ` ||| `): source word-target word from 0, over the words the model sees."""
+    if settings.format not in FORMATS:
+        raise ConfigurationError(f"format={settings.format}: choose {' or '.join(FORMATS)}")
+    if settings.batch_size < 1 or settings.longest_line < 1:
+        raise ConfigurationError("batch_size and longest_line must be at least 1")
+    how = search_of(settings)
+    runs, translator = opened(settings)
+    replaced = replacing(runs, settings.unknown)
+    with ExitStack() as stack:
+        source = open_text(Path(settings.input)) if settings.input else standard_input
+        output = stack.enter_context(_written(Path(settings.output))) if settings.output else standard_output
+        progress = stack.enter_context(_progress())
+        given: dict[int, str] = {}  # lines on their way through the model
+
+        def numbered() -> Iterator[tuple[str, str | None]]:
+            for number, (line, prefix) in enumerate(_with_prefixes(_lines(source), settings.prefixes)):
+                given[number] = line
+                yield line, prefix
+
+        at_a_time = 1 if source.isatty() else READ_AHEAD
+        found = translator.lines(
+            numbered(),
+            how,
+            batch_size=1 if source.isatty() else settings.batch_size,
+            longest=settings.longest_line,
+            read_ahead=at_a_time,
+        )
+        for number, line in enumerate(found):
+            if line.parts > 1 or line.cut:
+                _report_long(number + 1, line.parts, settings.longest_line, line.cut)
+            translations = [replaced(translation) for translation in line.translations]
+            for text in _formatted(number, given.pop(number), translations, settings):
+                output.write(f"{text}\n")
+            output.flush()
+            progress.update()
+
+
+def _formatted(number: int, line: str, found: list[Translation], settings: DictConfig) -> Iterator[str]:
+    if settings.format == "json":
+        translations = [as_plain(translation, alignment=settings.alignments) for translation in found]
+        yield json.dumps({"line": number + 1, "source": line, "translations": translations}, ensure_ascii=False)
+    elif settings.nbest == 1:
+        yield _plain(found[0], settings.alignments) if found else ""
+    else:
+        for translation in found:
+            yield _ranked(number, translation, settings.alignments)
+
+
+def as_plain(translation: Translation, *, alignment: bool) -> dict[str, Any]:
+    """For JSON."""
+    plain = {
+        "text": translation.text,
+        "score": round(translation.score, 5),
+        "log_probability": round(translation.log_probability, 5),
+        "source_words": translation.source,
+        "words": translation.target,
+        "word_scores": [round(float(score), 5) for score in translation.word_scores],
+        "links": [list(link) for link in links(translation.word_alignment())],
+    }
+    return plain | ({"alignment": np.round(translation.alignment.astype(float), 4).tolist()} if alignment else {})
 
 
 def _plain(translation: Translation, alignments: bool) -> str:
@@ -79,8 +177,57 @@ def _ranked(number: int, translation: Translation, alignments: bool) -> str:
 
 def _lines(stream: BinaryIO) -> Iterator[str]:
     """Bytes that are not UTF-8 are replaced and reported: a line is never lost."""
-    for number, raw in enumerate(stream, start=1):
+    for number, raw in enumerate(_raw_lines(stream), start=1):
         line = raw.decode("utf-8", errors="replace").strip()
         if "\ufffd" in line and b"\xef\xbf\xbd" not in raw:
             print(f"line {number}: not UTF-8; the bytes in question are read as \ufffd", file=sys.stderr)
         yield line
+
+
+def _raw_lines(stream: BinaryIO) -> Iterator[bytes]:
+    number = 0
+    try:
+        for raw in stream:
+            number += 1
+            yield raw
+    except (EOFError, OSError, ValueError, zlib.error) as error:  # a cut or damaged archive
+        raise DataError(f"the input cannot be read beyond line {number} ({error})") from None
+
+
+def _with_prefixes(lines: Iterator[str], prefixes: str | None) -> Iterator[tuple[str, str | None]]:
+    if prefixes is None:
+        yield from ((line, None) for line in lines)
+        return
+    for line, prefix in zip_longest(lines, _lines(open_text(Path(prefixes)))):
+        if line is None or prefix is None:
+            shorter = "the input" if line is None else prefixes
+            raise DataError(
+                f"prefixes={prefixes}: {shorter} has fewer lines; each line needs its own (it may be empty)"
+            )
+        yield line, prefix
+
+
+def _report_long(number: int, parts: int, longest: int, cut: bool) -> None:
+    how = [f"translated in {parts} parts"] * (parts > 1) + ["a single word longer than that was cut"] * cut
+    said = f"line {number}: longer than {longest} words or pieces (longest_line); {', '.join(how)}"
+    tqdm.write(said, file=sys.stderr)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[TextIO]:
+    """Under its name when it is whole; what was written before an interruption stays beside it."""
+    draft = path.with_name(f"{path.name}.part")
+    write = gzip.open if path.suffix == ".gz" else open
+    try:
+        opened = write(draft, "wt", encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"output={path}: cannot be written ({error.strerror})") from None
+    with opened as stream:
+        yield stream
+    draft.replace(path)
+
+
+def _progress() -> tqdm:
+    """On standard error, where it takes long."""
+    seconds = 1 if sys.stderr.isatty() else 30
+    return tqdm(unit=" lines", file=sys.stderr, delay=5, mininterval=seconds, miniters=1, dynamic_ncols=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from pytorch_lightning import Callback, Trainer
 from torch import Tensor
 
 from nmt.data.batches import Batch
 from nmt.data.vocabulary import END, SPECIAL
+from nmt.training.gradients import norm
 from nmt.training.module import Training
 
 log = logging.getLogger(__name__)
@@ -97,8 +97,7 @@ class GradientNorm(Callback):
 
     def on_before_optimizer_step(self, trainer: Trainer, module: Training, optimizer: Any) -> None:
         if (trainer.global_step + 1) % trainer.log_every_n_steps == 0:  # when Lightning logs
-            gradients = [p.grad for p in module.model.parameters() if p.grad is not None]
-            module.log("train/gradient_norm", torch.nn.utils.get_total_norm(gradients), batch_size=1)
+            module.log("train/gradient_norm", norm(module.model.parameters()), batch_size=1)
 
 
 class Progress(Callback):

@@ -25,10 +25,11 @@ from pytorch_lightning.loggers import CSVLogger, Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
+from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError
 from nmt.evaluation.verb import evaluate_run
-from nmt.run import build_model, write_json, write_text
+from nmt.run import CANDIDATES, build_model, write_json, write_text
 from nmt.training.module import Training, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
 from nmt.training.transfer import initialize_from
@@ -48,7 +49,7 @@ def train(config: DictConfig) -> float | None:
         data = hydra.utils.instantiate(config.data)
         prepared = data.prepare()
         place = place_of(config, HydraConfig.get().overrides.task)
-        module = compose_module(config, prepared, folder)
+        module = compose_module(config, prepared, folder, data.candidate_lists())
         summary |= initialized(config, module)
         summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
         log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
@@ -62,7 +63,7 @@ def train(config: DictConfig) -> float | None:
         summary |= _results(trainer)
         if trainer.is_global_zero:
             if config.score_test:
-                evaluate_run(folder)
+                evaluate_run(folder, config.score_unknown)
             offer(folder, place, config.ckpt_path)
     return summary.get("best", {}).get("score")
 
@@ -154,19 +155,25 @@ def _leaves(node: Any, place: str = "") -> dict[str, Any]:
     }
 
 
-def compose_module(config: DictConfig, prepared: Prepared, folder: Path) -> Training:
-    """The LightningModule; the model's vocabulary sizes are known only now."""
+def compose_module(
+    config: DictConfig, prepared: Prepared, folder: Path, candidates: Candidates | None = None
+) -> Training:
+    """The LightningModule; the model's vocabulary sizes are known only now. Vocabularies and candidate lists are put
+    into the run's folder."""
     source, target = (language.vocabulary for language in prepared.languages)
     config.model.source_vocabulary_size, config.model.target_vocabulary_size = len(source), len(target)
     vocabularies = {"source": source.to_json(), "target": target.to_json()}
     if rank_zero_only.rank == 0:
         for side, text in vocabularies.items():
             write_text(folder / f"{side}.tokenizer.json", text)
+        if candidates is not None:
+            candidates.save(folder / CANDIDATES)
     return Training(
         model=build_model(config),
         optimizer=hydra.utils.instantiate(config.optimizer),
         schedule=hydra.utils.instantiate(config.schedule),
         prepared=prepared,
+        candidates=candidates,
         validation_search=hydra.utils.instantiate(config.validation),
         record={"config": OmegaConf.to_container(config), "vocabularies": vocabularies},
         **config.loss,

@@ -9,11 +9,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from nmt.data.batches import Batch
+from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError
 from nmt.evaluation.bleu import corpus_bleu
 from nmt.model.translator import Translator
-from nmt.search.beam import Hypothesis, Search, search
+from nmt.search.beam import Hypothesis, search
+from nmt.search.settings import Search
+from nmt.training.gradients import clip_norm
 from nmt.training.ranks import gathered, summed
 
 
@@ -32,6 +35,7 @@ class Training(pytorch_lightning.LightningModule):
         optimizer: Callable[..., Optimizer],
         schedule: Callable[[Optimizer], Mapping[str, Any] | None],
         prepared: Prepared,
+        candidates: Candidates | None,
         validation_search: Search,
         label_smoothing: float,
         normalize: str,
@@ -42,7 +46,7 @@ class Training(pytorch_lightning.LightningModule):
             raise ConfigurationError(f"loss.normalize={normalize}: choose words, sentences or sum")
         self.model = model
         self.make_optimizer, self.make_schedule = optimizer, schedule
-        self.prepared, self.validation_search = prepared, validation_search
+        self.prepared, self.candidates, self.validation_search = prepared, candidates, validation_search
         self.label_smoothing, self.normalize = label_smoothing, normalize
         self.record = dict(record)
         target = prepared.languages.target.vocabulary
@@ -66,7 +70,8 @@ class Training(pytorch_lightning.LightningModule):
         words = self.ends_word[batch.target_words].sum()
         self.totals += torch.tensor([float(nats), pieces, float(words)], dtype=torch.float64)
         if not self.trainer.sanity_checking and pieces:
-            found = search(self.model, batch.source, batch.source_lengths, self.validation_search)
+            how = self.validation_search
+            found = search(self.model, batch.source, batch.source_lengths, how, candidates=self.candidates)
             self.translated.update(
                 (sentence, hypotheses[0]) for sentence, hypotheses in zip(batch.sentences.tolist(), found, strict=True)
             )
@@ -91,11 +96,12 @@ class Training(pytorch_lightning.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
     ) -> None:
-        """Lightning refuses fused optimisers under any mixed precision; only loss scaling (fp16) cannot have them."""
+        """Lightning refuses fused optimisers under any mixed precision; only loss scaling (fp16) cannot have them. And
+        it does not know sparse gradients."""
         if self.trainer.precision == "16-mixed" or gradient_clip_algorithm not in (None, "norm"):
             self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
         elif gradient_clip_val:
-            nn.utils.clip_grad_norm_(self.model.parameters(), gradient_clip_val)
+            clip_norm(self.model.parameters(), gradient_clip_val)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["nmt"] = self.record

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 DECISIVE = ("model", "optimizer", "schedule", "loss", "trainer", "validation", "seed", "matmul_precision")
 DECISIVE += ("init_from", "fresh")
 OWN = ("name", "repeats", "sweep", "table", "hparams_search", "paper", "pretraining", "fresh", "init_from")
-OWN += ("ckpt_path", "score_test")
+OWN += ("ckpt_path", "score_test", "score_unknown")
 
 
 def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
@@ -97,7 +97,8 @@ def fingerprint(stage: DictConfig, overrides: Sequence[str]) -> str:
     stage.model.source_vocabulary_size = stage.model.target_vocabulary_size = 0  # the data's, which may not be known
     settings: dict[str, Any] = {key: _plain(stage[key]) for key in DECISIVE}
     settings["callbacks"] = OmegaConf.to_container(stage.callbacks)  # unresolved: they name the run's folder
-    settings |= {f"data.{key}": _plain(stage.data[key]) for key in ("batches", "max_length", "source_end", "seed")}
+    of_data = ("batches", "max_length", "source_end", "seed", "candidates")
+    settings |= {f"data.{key}": _plain(stage.data[key]) for key in of_data}
     settings["data"] = hydra.utils.instantiate(stage.data).prepare().folder.name
     settings["code"] = _code_version()
     if stage.pretraining is not None:

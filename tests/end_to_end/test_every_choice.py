@@ -9,7 +9,7 @@ from compositions import choices
 from hydra import compose, initialize_config_dir
 
 from nmt.run import Run, build_model
-from nmt.search.beam import Search
+from nmt.search.settings import Search
 from nmt.search.verb import translator_of
 
 TINY = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")

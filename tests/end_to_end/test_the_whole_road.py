@@ -12,7 +12,7 @@ from commands import command
 
 from nmt.data.toy_pairs import ToyPairs
 from nmt.run import Run
-from nmt.search.beam import Search
+from nmt.search.settings import Search
 from nmt.search.verb import translator_of
 
 TINY = ("size=tiny", "data.train.count=1500", "data.valid.count=40", "data.tests.test.count=30", "data.batches.size=25")

@@ -220,7 +220,8 @@ def traced(looked, remembering):
         "fertility": None if looked.fertilities is None else looked.fertilities.expand_as(looked.alignments),
     }
     if remembering is not None:
-        known["memory_weights"] = torch.stack([torch.stack(weights) for weights in remembering.read_weights[1:]])
+        weights = torch.stack([torch.stack(weights) for weights in remembering.read_weights[1:]])
+        known["memory_weights"] = weights[:, None]
         known["memory_gate"] = torch.stack(remembering.gates)[:, None]
     return {name: value for name, value in known.items() if value is not None}
 

@@ -9,7 +9,8 @@ from random_batches import batch_of, random_rows
 
 from nmt.data.vocabulary import START
 from nmt.model.tree import map_tree
-from nmt.search.beam import Search, search
+from nmt.search.beam import search
+from nmt.search.settings import Search
 
 SOURCE_LENGTHS, TARGET_LENGTHS = [5, 2, 25, 1], [3, 6, 1, 4]
 SOURCES = random_rows(SOURCE_LENGTHS, SOURCE_WORDS, seed=1)
@@ -160,3 +161,55 @@ def test_a_translation_does_not_depend_on_its_batch(composition):
         (alone,) = search(model, one.source, one.source_lengths, how)
         assert [best.words.tolist() for best in hypotheses] == [best.words.tolist() for best in alone]
         assert [best.score for best in hypotheses] == pytest.approx([best.score for best in alone])
+
+
+FEW = 6  # target words: of them four may be said, the end symbol one of these
+RANKINGS = (
+    {"length_penalty": 0.0},
+    {"length_penalty": 1.0, "coverage_penalty": 0.3},
+    {"length_penalty": 0.7, "coverage_penalty": 0.1, "normalization": "gnmt"},
+)
+
+
+@each
+def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(composition):
+    torch.manual_seed(7)
+    model = composed(*composition, target_words=FEW).double()
+    for parameter in model.parameters():
+        parameter.data *= 3  # sharp enough for the best to differ from the greedy one
+    longest, sources = 4, SOURCES[:2]
+    spelled = every_translation(longest)
+    batch = batch_of(sources, [[4]] * 2)
+    for settings in RANKINGS:
+        how = Search(beam=108, nbest=20, longest_ratio=0.0, longest_extra=longest, **settings)
+        found = search(model, batch.source, batch.source_lengths, how)
+        for source, hypotheses in zip(sources, found, strict=True):
+            scores = scores_of(model, source, spelled, settings)
+            best = sorted(scores, key=scores.get, reverse=True)[:20]
+            assert [one.score for one in hypotheses] == pytest.approx([scores[words] for words in best], abs=1e-4)
+            clear = scores[best[0]] - scores[best[1]] > 1e-4
+            assert not clear or (*hypotheses[0].words, *[3] * (len(hypotheses[0].words) < longest)) == best[0]
+
+
+def every_translation(longest):
+    """With the end symbol, where there was room for it."""
+    words, ended = [1, 4, 5], []
+    going_on = [()]
+    for _ in range(longest):
+        ended += [(*prefix, 3) for prefix in going_on]
+        going_on = [(*prefix, word) for prefix in going_on for word in words]
+    return [*ended, *going_on]
+
+
+def scores_of(model, source, spelled, settings):
+    """By teacher forcing of all of them."""
+    logs, alignments = log_probabilities(model, [source] * len(spelled), [list(words) for words in spelled])
+    scores = {}
+    for number, words in enumerate(spelled):
+        steps = torch.arange(len(words))
+        log = logs[number, steps, torch.tensor(words)].sum()
+        norm = len(words) if settings.get("normalization") is None else (5 + len(words)) / 6
+        attended = alignments[number, steps, : len(source) + 1].sum(0).clamp(1e-4, 1.0)
+        left_out = settings.get("coverage_penalty", 0.0) * attended.log().sum()
+        scores[words] = float(log / norm ** settings["length_penalty"] + left_out)
+    return scores

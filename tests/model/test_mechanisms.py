@@ -7,7 +7,8 @@ from random_batches import batch_of, random_rows
 from torch import nn
 
 from nmt.run import build_model
-from nmt.search.beam import Search, search
+from nmt.search.beam import search
+from nmt.search.settings import Search
 
 SOURCES = random_rows([5, 2, 9, 1], SOURCE_WORDS, seed=1)
 TARGETS = random_rows([3, 6, 1, 4], TARGET_WORDS, seed=2)
@@ -146,7 +147,7 @@ def test_interactive_attention_that_writes_nothing_is_plain():
 @pytest.mark.parametrize("shared", ["true", "false"])
 def test_the_weights_of_a_memory_sum_to_one(shared):
     trace = trace_of(composed("decoder=feedback", "memory=buffer", f"memory.shared={shared}"))
-    torch.testing.assert_close(trace["memory_weights"].sum(2), torch.ones(7, 4))
+    torch.testing.assert_close(trace["memory_weights"].sum(3), torch.ones(7, 4, 1))
     assert trace["memory_weights"].std() > 1e-5
     assert ((trace["memory_gate"] > 0) & (trace["memory_gate"] < 1)).all()
 

@@ -4,6 +4,7 @@ A sequence is a tuple of ids; it ends with `end`, or has `max_length` symbols an
 Its length counts the end symbol.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from torch import Tensor
@@ -77,3 +78,60 @@ def greedy(
         sequence = (*sequence, choice)
         log_probability += float(log_probabilities[choice])
     return sequence, log_probability / len(sequence) ** alpha
+
+
+def beam_search(
+    next_step: Callable[[tuple[int, ...]], tuple[Sequence[float], Sequence[float]]],
+    *,
+    beam: int,
+    end: int,
+    never: Sequence[int],
+    shortest: int,
+    longest: int,
+    norm: Callable[[int], float],
+    coverage_penalty: float = 0.0,
+    ngram: int = 0,
+    prefix: tuple[int, ...] = (),
+) -> list[tuple[tuple[int, ...], float, float]]:
+    """Every (sequence, score, log-probability) that ended, best first: it never stops before `longest`.
+
+    next_step: prefix → log p of every symbol, attention over the source. Of the 2 * beam best continuations, those
+    among the first `beam` that end are finished; the first `beam` that do not end live on. A beam of 1 is greedy.
+    """
+    live = [((), 0.0)]
+    finished = []
+    for step in range(longest):
+        candidates = []
+        for words, log_probability in live:
+            logs, _ = next_step(words)
+            for symbol in permitted(words, len(logs), end, never, shortest, ngram, prefix):
+                candidates.append(((*words, symbol), log_probability + float(logs[symbol])))
+        candidates = sorted(candidates, key=lambda candidate: -candidate[1])[: 2 * beam]
+        ended = [words[-1] == end or step + 1 == longest for words, _ in candidates]
+        finished += [candidate for candidate, over in zip(candidates[:beam], ended, strict=False) if over]
+        if beam == 1 and finished:
+            break
+        live = [candidate for candidate, over in zip(candidates, ended, strict=True) if not over][:beam]
+    scored = [
+        (words, log / norm(len(words)) + coverage_penalty * left_out(next_step, words), log) for words, log in finished
+    ]
+    return sorted(scored, key=lambda one: -one[1])
+
+
+def permitted(words, symbols, end, never, shortest, ngram, prefix) -> list[int]:
+    if len(words) < len(prefix):
+        return [prefix[len(words)]]
+    said = {words[at : at + ngram] for at in range(len(words) - ngram + 1)} if ngram else set()
+    return [
+        symbol
+        for symbol in range(symbols)
+        if symbol not in never
+        and not (symbol == end and len(words) < shortest)
+        and (symbol == end or (*words, symbol)[len(words) + 1 - ngram :] not in said)
+    ]
+
+
+def left_out(next_step, words: tuple[int, ...]) -> float:
+    """Σ_j log min(Σ_i α_ij, 1); what got less than 1e-4 counts as having got that."""
+    attentions = [next_step(words[:step])[1] for step in range(len(words))]
+    return sum(math.log(min(max(sum(column), 1e-4), 1.0)) for column in zip(*attentions, strict=True))

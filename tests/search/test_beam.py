@@ -1,15 +1,21 @@
 """What beam search finds, against enumeration and by hand."""
 
+import math
+from collections import Counter
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
 from compositions import composed
 from random_batches import batch_of, random_rows
-from reference.search import exhaustive
+from reference.search import beam_search
 
 from nmt.data.vocabulary import END, PAD, START
 from nmt.errors import ConfigurationError
-from nmt.search.beam import Search, search
+from nmt.search.beam import search
+from nmt.search.forced import force
+from nmt.search.settings import Search
 
 SOURCES = random_rows([3, 1, 4], 19, seed=1)
 
@@ -85,35 +91,6 @@ def test_padding_and_start_symbols_are_never_said():
     assert best.log_probability == pytest.approx(np.log(0.2 * 0.1))
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(alpha):
-    torch.manual_seed(11)
-    model = composed("initialization=uniform", target_words=7).double()
-    for parameter in model.parameters():
-        parameter.data *= 6  # sharp enough for the best to differ from the greedy one
-    how = Search(beam=5**4, length_penalty=alpha, longest_ratio=0.0, longest_extra=4)
-    batch = batch_of(SOURCES, [[4]] * 3)
-    found = search(model, batch.source, batch.source_lengths, how)
-    for source, (best, *_) in zip(SOURCES, found, strict=True):
-        words, score = exhaustive(next_of(model, source), end=END, max_length=4, alpha=alpha)
-        assert best.words.tolist() == [word for word in words if word != END]
-        assert best.score == pytest.approx(float(score), abs=1e-5)
-
-
-def next_of(model, source):
-    """log p(next word | prefix) by teacher forcing; the two symbols no translation contains are out."""
-
-    def next_log_probabilities(prefix):
-        batch = batch_of([source], [list(prefix) or [4]])
-        with torch.no_grad():
-            unrolled = model.unroll(batch)
-            features = unrolled.features
-            logits = model.output(model.decoder.readout(features.state, unrolled.words, features.context))
-        return logits[len(prefix), 0].log_softmax(0).index_fill(0, torch.tensor([PAD, START]), -torch.inf)
-
-    return next_log_probabilities
-
-
 def test_a_score_is_the_sum_of_the_words_log_probabilities():
     model = composed().double()
     batch = batch_of(SOURCES, [[4]] * 3)
@@ -127,7 +104,190 @@ def test_a_score_is_the_sum_of_the_words_log_probabilities():
                 assert best.score == pytest.approx(best.log_probability / (len(best.words) + 1))
 
 
-@pytest.mark.parametrize("wrong", [{"beam": 0}, {"nbest": 3, "beam": 2}, {"nbest": 0}])
-def test_impossible_settings_are_refused(wrong):
-    with pytest.raises(ConfigurationError, match="must be"):
+class Recurrent:
+    """A stand-in whose words depend on all words before: h = tanh(A h + E_word), p = softmax(U h), α = softmax(V h)."""
+
+    def __init__(self, seed, words=8, size=6):
+        random = torch.Generator().manual_seed(seed)
+        self.words, self.size = words, size
+        self.a, self.e, self.u, self.v = (
+            torch.randn(shape, generator=random, dtype=torch.float64) * scale
+            for shape, scale in (((size, size), 1.0), ((words, size), 1.0), ((size, words), 1.5), ((size, 9), 1.5))
+        )
+
+    def encode(self, source, lengths):
+        return source, lengths
+
+    def begin(self, encoded):
+        source, lengths = encoded
+        padding = torch.arange(source.shape[1]) >= lengths[:, None]
+        return (padding,), source[:, :1].expand(-1, self.size).double() / 10
+
+    def next(self, words, state, bound):
+        state = torch.tanh(state @ self.a + self.e[words])
+        padding = bound[0].repeat_interleave(len(words) // len(bound[0]), 0)
+        energies = (state @ self.v)[:, : padding.shape[1]].masked_fill(padding, -torch.inf)
+        return (state @ self.u), {"alignment": energies.softmax(1)}, state
+
+    def by_prefix(self, row):
+        """prefix → log-probabilities and attention, from the beginning each time."""
+
+        @cache
+        def next_step(prefix):
+            bound, state = self.begin((torch.tensor([row]), torch.tensor([len(row)])))
+            for word in (START, *prefix):
+                logits, trace, state = self.next(torch.tensor([word]), state, bound)
+            return logits[0].log_softmax(0).tolist(), trace["alignment"][0].tolist()
+
+        return next_step
+
+
+KINDS = {
+    "none": {"length_penalty": 0.0},
+    "words": {"length_penalty": 1.0},
+    "half": {"length_penalty": 0.5, "shortest_ratio": 1.0},
+    "gnmt": {"normalization": "gnmt", "length_penalty": 0.8},
+    "gnmt and coverage": {"normalization": "gnmt", "length_penalty": 1.0, "coverage_penalty": 0.4},
+    "coverage": {"length_penalty": 1.0, "coverage_penalty": 0.2, "shortest_ratio": 0.6},
+    "no word twice": {"no_repeat_ngram": 1, "length_penalty": 1.0},
+    "no two words twice": {"no_repeat_ngram": 2, "length_penalty": 1.0, "shortest_ratio": 2.0},
+}
+
+
+@pytest.mark.parametrize("forced", [False, True], ids=["free", "prefixes"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_literal_search_that_never_stops_early_finds_the_same(kind, forced):
+    """So stopping is safe, and what is forbidden or forced is just that."""
+    rows = [[11, 3, 4], [7], [5, 5, 5, 5, 9]]
+    lengths = torch.tensor([len(row) for row in rows])
+    source = torch.tensor([row + [PAD] * (5 - len(row)) for row in rows])
+    prefixes = [[4, 6], [], [5, 1, 7]] if forced else [[], [], []]
+    padded = torch.tensor([row + [PAD] * (3 - len(row)) for row in prefixes]) if forced else None
+    for seed, (beam, nbest) in enumerate([(1, 1), (2, 1), (3, 3), (6, 2), (5, 5)] * 3):
+        model = Recurrent(seed)
+        how = Search(beam=beam, nbest=nbest, longest_ratio=2.0, longest_extra=4, **KINDS[kind])
+        found = search(model, source, lengths, how, prefixes=padded)
+        for row, prefix, hypotheses in zip(rows, prefixes, found, strict=True):
+            expected = beam_search(
+                model.by_prefix(tuple(row)),
+                beam=beam,
+                end=END,
+                never=(PAD, START),
+                shortest=math.ceil(how.shortest_ratio * len(row)),
+                longest=2 * len(row) + 4,
+                norm=lambda length, how=how: (
+                    (length if how.normalization == "words" else (5 + length) / 6) ** how.length_penalty
+                ),
+                coverage_penalty=how.coverage_penalty,
+                ngram=how.no_repeat_ngram,
+                prefix=tuple(prefix),
+            )[:nbest]
+            assert [list(words) for words, _, _ in expected] == [said_by(best) for best in hypotheses]
+            assert [best.score for best in hypotheses] == pytest.approx([score for _, score, _ in expected], abs=1e-5)
+            logs = [log for _, _, log in expected]
+            assert [best.log_probability for best in hypotheses] == pytest.approx(logs, abs=1e-5)
+            assert [best.word_scores.sum() for best in hypotheses] == pytest.approx(logs, abs=1e-5)
+
+
+def said_by(best):
+    """Its words, and the end symbol where it was said."""
+    return best.words.tolist() + [END] * (len(best.word_scores) - len(best.words))
+
+
+def test_stopping_at_the_first_finished_beam_may_miss_what_safe_stopping_finds():
+    early = Scripted({(): {END: 0.4, A: 0.35, B: 0.25}, (A,): {END: 0.6, C: 0.4}, (A, C): {END: 1.0}}, words=7)
+    early.table |= {(B,): {B: 1.0}, (B, B): {B: 1.0}, (B, B, B): {END: 1.0}}
+    ((first,),) = run(early, beam=2, stop="first", length_penalty=1.0)
+    ((safe,),) = run(early, beam=2, length_penalty=1.0)
+    assert first.words.tolist() == [A]
+    assert safe.words.tolist() == [B, B, B]
+
+
+def test_every_word_has_its_log_probability():
+    ((best,),) = run(GARDEN_PATH, beam=2)
+    assert best.word_scores == pytest.approx([np.log(0.4), 0.0, 0.0], abs=1e-6)
+
+
+def test_all_traces_of_a_hypothesis_are_its_own():
+    """The same as if its words had been given."""
+    torch.manual_seed(4)
+    model = composed("attention=coverage", "attention/window=local_p", "memory=buffer", "decoder=feedback").double()
+    batch = batch_of(SOURCES, [[4]] * 3)
+    found = search(model, batch.source, batch.source_lengths, Search(beam=4, nbest=4, longest_extra=2), keep=None)
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        for best in hypotheses:
+            with torch.no_grad():
+                forced = model.unroll(batch_of([source], [best.words.tolist()]), keep_trace=True).trace
+            assert best.trace.keys() == forced.keys() >= {"alignment", "coverage", "position", "memory_weights"}
+            for name, values in best.trace.items():
+                np.testing.assert_allclose(values, forced[name][: len(values), 0], atol=1e-5, err_msg=name)
+
+
+FOUR = Scripted({(): {A: 0.5, B: 0.3, C: 0.15, END: 0.05}}, words=7)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({}, {A: 0.5, B: 0.3, C: 0.15, END: 0.05}),
+        ({"top_k": 2}, {A: 0.625, B: 0.375}),
+        ({"top_k": 100}, {A: 0.5, B: 0.3, C: 0.15, END: 0.05}),
+        ({"top_p": 0.8}, {A: 0.625, B: 0.375}),
+        ({"top_p": 0.81}, {A: 0.5 / 0.95, B: 0.3 / 0.95, C: 0.15 / 0.95}),
+        ({"top_p": 1e-6}, {A: 1.0}),
+        ({"temperature": 0.5}, {A: 0.25 / 0.365, B: 0.09 / 0.365, C: 0.0225 / 0.365, END: 0.0025 / 0.365}),
+        ({"temperature": 0.5, "top_k": 2}, {A: 0.25 / 0.34, B: 0.09 / 0.34}),
+    ],
+)
+def test_samples_come_as_often_as_they_should(how, expected):
+    drawn = 20_000
+    (found,) = run(FOUR, beam=drawn, nbest=drawn, sample=True, **how)
+    counts = Counter(said_by(one)[0] for one in found)
+    assert counts.keys() == expected.keys()
+    for word, probability in expected.items():
+        deviation = (drawn * probability * (1 - probability)) ** 0.5
+        assert counts[word] == pytest.approx(drawn * probability, abs=4 * deviation)
+    assert {said_by(one)[0]: round(float(np.exp(one.log_probability)), 6) for one in found} == {
+        word: {A: 0.5, B: 0.3, C: 0.15, END: 0.05}[word] for word in expected
+    }
+
+
+def test_samples_are_drawn_again_from_the_same_seed():
+    model = Recurrent(3)
+    how = {"beam": 6, "nbest": 6, "sample": True, "temperature": 9.0}
+    (one,), (two,), (other,) = (run(model, **how, seed=seed) for seed in (1, 1, 2))
+    assert [said_by(best) for best in one] == [said_by(best) for best in two]
+    assert [said_by(best) for best in one] != [said_by(best) for best in other]
+
+
+def test_given_translations_get_the_log_probabilities_the_loss_is_made_of():
+    model = composed("attention=coverage", "initialization=uniform").double()
+    targets = random_rows([2, 5, 1], 23, seed=3)
+    batch = batch_of(SOURCES, targets)
+    forced = force(model, batch)
+    assert -forced.word_scores.sum().item() == pytest.approx(model.loss(batch).likelihood.item(), rel=1e-6)
+    for number, (source, target) in enumerate(zip(SOURCES, targets, strict=True)):
+        alone = model.loss(batch_of([source], [target])).likelihood.item()
+        assert -forced.word_scores[:, number].sum().item() == pytest.approx(alone, rel=1e-5)
+        sums = forced.alignment[:, number].sum(1)
+        torch.testing.assert_close(sums[: len(target) + 1], torch.ones(len(target) + 1))
+        assert (sums[len(target) + 1 :] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"beam": 0}, "beam=0: must be at least 1"),
+        ({"nbest": 3, "beam": 2}, "nbest=3: must be between 1 and beam=2"),
+        ({"nbest": 0}, "nbest=0: must be between"),
+        ({"length_penalty": -0.1}, "length_penalty=-0.1: must be at least 0"),
+        ({"normalization": "word"}, "normalization=word: choose words or gnmt"),
+        ({"stop": "never"}, "stop=never: choose safe or first"),
+        ({"temperature": 0.0}, "temperature=0.0: must be above 0"),
+        ({"top_p": 1.5}, "top_p=1.5: must be above 0 and at most 1"),
+        ({"longest_ratio": 0.0, "longest_extra": 0}, "no translation could have a word"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong, said):
+    with pytest.raises(ConfigurationError, match=said):
         Search(**wrong)

@@ -7,8 +7,9 @@ from compositions import composed
 from random_batches import batch_of, random_rows
 
 from nmt.errors import ConfigurationError
-from nmt.search.beam import Search, search
+from nmt.search.beam import search
 from nmt.search.ensemble import Ensemble, Member
+from nmt.search.settings import Search
 
 SOURCES = random_rows([4, 1, 6], 19, seed=1)
 TARGETS = random_rows([3, 5, 1], 23, seed=2)

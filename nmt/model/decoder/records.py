@@ -30,4 +30,5 @@ class Features(NamedTuple):
     context: Float[Tensor, "*hypotheses context"]
 
 
-Trace = dict[str, Tensor]  # always an `alignment`; more where a mechanism has more to show
+# Always an `alignment`; more where a mechanism has more to show. After the hypotheses come the source positions, or 1.
+Trace = dict[str, Tensor]

@@ -1,0 +1,118 @@
+"""Search speed of Joey NMT 2.3.0 at the `small` comparison size, in the environment that joeynmt_peer.py makes.
+
+    python benchmarks/joeynmt_search.py train --python VENV/bin/python --data FOLDER --model MODEL --updates 1440
+    python benchmarks/joeynmt_search.py measure --python VENV/bin/python --data FOLDER --model MODEL --beams 1 5 12
+
+FOLDER holds train, valid and test, .en and .de each, tokenised and lowercased. `measure` prints one line of JSON. As
+joeynmt_peer.py this file is run by two interpreters, and imports nothing but the standard library at the top.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from joeynmt_peer import check, config, train_in_peer
+
+
+def configuration(data: Path, model: Path, updates: int) -> dict:
+    """Joey's configuration of the comparison model: validated once, at the end, and kept."""
+    settings = config(data, model.parent, updates)
+    settings["model_dir"] = str(model)
+    settings["data"]["test"] = str(data / "test")
+    settings["training"]["validation_freq"] = updates
+    settings["testing"] |= {"beam_alpha": 1.0, "n_best": 1}
+    return settings
+
+
+def search_in_peer(settings: Path, beams: list[int], threads: int, answers: Path) -> None:
+    """Joey's own prediction on its test set, with each beam; the first batches are gone through once to warm up."""
+    import torch
+    from joeynmt.config import parse_global_args
+    from joeynmt.prediction import predict, prepare
+
+    torch.set_num_threads(threads)
+    cfg = json.loads(settings.read_text())
+    cfg["testing"]["load_model"] = cfg["load_model"] = str(Path(cfg["model_dir"]) / "best.ckpt")
+    args = parse_global_args(cfg, rank=0, mode="test")
+    model, _, _, test = prepare(args, rank=0, mode="test")
+
+    def translated(beam: int) -> tuple[float, list]:
+        test.reset_indices(random_subset=-1)
+        how = args.test._replace(beam_size=beam)
+        started = time.perf_counter()
+        _, _, hypotheses, *_ = predict(model, test, args.device, args.n_gpu, args=how, autocast=args.autocast)
+        return time.perf_counter() - started, hypotheses
+
+    translated(1)
+    found = {}
+    for beam in beams:
+        seconds, hypotheses = translated(beam)
+        found[str(beam)] = {
+            "sentences_per_second": len(hypotheses) / seconds,
+            "words_per_sentence": sum(len(line.split()) for line in hypotheses) / len(hypotheses),
+            "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        }
+        if not (Path(cfg["model_dir"]) / f"beam{beam}.txt").exists():
+            (Path(cfg["model_dir"]) / f"beam{beam}.txt").write_text("\n".join(hypotheses) + "\n")
+    answers.write_text(json.dumps(found))
+
+
+def in_peer(python: Path, *arguments: str, threads: int, log: Path) -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    command = [str(python), __file__, *arguments]
+    with log.open("w") as output:
+        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
+    if done.returncode:
+        last = (log.read_text(errors="replace").strip() or "no output").splitlines()[-1]
+        sys.exit(f"joeynmt_search: ended with status {done.returncode}: {last} ({log})")
+
+
+def measure(python: Path, model: Path, beams: list[int], threads: int) -> dict:
+    answers = model.parent / "search.json"
+    settings = str(model.parent / "config.json")
+    beams = ",".join(map(str, beams))
+    in_peer(python, "search-in-peer", settings, beams, str(threads), str(answers), threads=threads, log=log_of(model))
+    return json.loads(answers.read_text())
+
+
+def log_of(model: Path) -> Path:
+    return model.parent / "log.txt"
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["train-in-peer"]:
+        train_in_peer(Path(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+        return
+    if sys.argv[1:2] == ["search-in-peer"]:
+        search_in_peer(Path(sys.argv[2]), list(map(int, sys.argv[3].split(","))), int(sys.argv[4]), Path(sys.argv[5]))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=["train", "measure"])
+    parser.add_argument("--python", type=Path, required=True, help="the Python of the environment that holds Joey NMT")
+    parser.add_argument("--data", type=Path, required=True, help="folder with {train,valid,test}.{en,de}")
+    parser.add_argument("--model", type=Path, required=True, help="folder of the trained model; its parent is used too")
+    parser.add_argument("--updates", type=int, default=1440)
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 5, 12])
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    python, model = options.python.absolute(), options.model.resolve()
+    check(python, options.data)
+    if options.verb == "measure":
+        print(json.dumps(measure(python, model, options.beams, options.threads)))
+        return
+    model.parent.mkdir(parents=True, exist_ok=True)
+    settings = model.parent / "config.json"
+    settings.write_text(json.dumps(configuration(options.data.resolve(), model, options.updates)))
+    clock = str(model.parent / "updates.json")
+    in_peer(
+        python, "train-in-peer", str(settings), str(options.threads), clock, threads=options.threads, log=log_of(model)
+    )
+
+
+if __name__ == "__main__":
+    main()

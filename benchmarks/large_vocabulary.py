@@ -1,0 +1,137 @@
+"""What a large target vocabulary costs, with candidate lists and without: seconds a training step, sentences a second
+searched with beam 5, and memory, at 30,000, 100,000 and 300,000 words, in turn in one run.
+
+    python benchmarks/large_vocabulary.py [--size small] [--steps 12] [--rounds 3]
+
+The text is random, its words as frequent as in Zipf's law and its lengths like image captions'; a source word has ten
+random translations, of which a sentence's target words are drawn. Each measurement is a process of its own. The source
+has 30,000 words throughout. With lists the optimiser is sparse_adam, without them adam.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+SOURCE_WORDS, SENTENCES, LENGTHS, BATCH, FREQUENT = 30_000, 2000, (6, 20), 80, 2000
+
+
+def main() -> None:
+    options = parse()
+    if options.inside:
+        print(json.dumps(measured(options, options.words[0], options.inside == "lists")))
+        return
+    rounds = []
+    for number in range(options.rounds):
+        for words in options.words:
+            for kind in ("whole", "lists"):
+                command = [sys.executable, __file__, "--inside", kind, "--words", str(words), "--size", options.size]
+                command += ["--steps", str(options.steps), "--threads", str(options.threads)]
+                answer = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1]
+                rounds.append({"round": number, "words": words, "kind": kind} | json.loads(answer))
+                print(json.dumps(rounds[-1]), file=sys.stderr)
+    report(rounds, options.words)
+    if options.output:
+        Path(options.output).write_text(json.dumps(rounds, indent=2) + "\n", encoding="utf-8")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--words", type=int, nargs="+", default=[30_000, 100_000, 300_000])
+    parser.add_argument("--size", default="small")
+    parser.add_argument("--steps", type=int, default=12, help="training steps; the first third is warm-up")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--output", help="JSON file for every figure")
+    parser.add_argument("--inside", choices=["whole", "lists"], help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def measured(options: argparse.Namespace, words: int, lists: bool) -> dict:
+    import hydra
+    import numpy as np
+    import torch
+
+    import nmt.resolvers  # noqa: F401 – the configuration uses them
+    from nmt.data.batches import BatchLoader, Plan
+    from nmt.run import build_model
+    from nmt.search.beam import search
+    from nmt.search.settings import Search
+    from nmt.training.gradients import clip_norm
+
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    text, candidates = random_text(words)
+    candidates = candidates if lists else None
+    with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        overrides = [f"size={options.size}", *(["optimizer=sparse_adam"] if lists else [])]
+        config = hydra.compose("config", overrides=overrides)
+    config.model.source_vocabulary_size, config.model.target_vocabulary_size = SOURCE_WORDS, words
+    model = build_model(config).train()
+    optimizer = hydra.utils.instantiate(config.optimizer)(model.parameters())
+    plan = Plan(unit="sentences", size=BATCH, pool=20)
+
+    numbers = np.arange(SENTENCES)
+    loader = BatchLoader(text, plan, sentences=numbers, seed=1, shuffle=True, source_end=True, candidates=candidates)
+    seconds, per_batch = [], []
+    for _, batch in zip(range(options.steps), loader, strict=False):
+        started = time.perf_counter()
+        optimizer.zero_grad()
+        (model.loss(batch).objective / batch.whole_words).backward()
+        clip_norm(model.parameters(), 1.0)
+        optimizer.step()
+        seconds.append(time.perf_counter() - started)
+        per_batch.append(words if batch.candidates is None else len(batch.candidates))
+    training = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    model.eval()
+    how = Search(beam=5, longest_ratio=1.0, longest_extra=0, shortest_ratio=1.0)  # an untrained model would not end
+    started = time.perf_counter()
+    search(model, batch.source, batch.source_lengths, how, candidates=candidates)
+    return {
+        "seconds_per_step": median(seconds[len(seconds) // 3 :]),
+        "words_in_softmax": median(per_batch),
+        "sentences_per_second": len(batch.source) / (time.perf_counter() - started),
+        "peak_memory_mib": training,
+    }
+
+
+def random_text(words: int) -> tuple:
+    """Sentences of frequent and rare words, and the lists that hold their translations."""
+    import numpy as np
+
+    from nmt.data.candidates import Candidates
+    from nmt.data.prepared import EncodedText, Sides
+
+    random = np.random.default_rng(1)
+    frequency = 1 / np.arange(1, SOURCE_WORDS - 3)
+    lengths = random.integers(*LENGTHS, SENTENCES)
+    source = 4 + random.choice(SOURCE_WORDS - 4, lengths.sum(), p=frequency / frequency.sum())
+    translations = np.minimum(4 + (np.arange(SOURCE_WORDS)[:, None] * words) // SOURCE_WORDS, words - 11)
+    translations = translations + np.arange(10)
+    target = translations[source, random.integers(0, 10, len(source))]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    text = Sides(*(EncodedText(side.astype(np.int32), offsets) for side in (source, target)))
+    return text, Candidates(np.arange(FREQUENT), np.arange(SOURCE_WORDS + 1) * 10, translations.reshape(-1))
+
+
+def report(rounds: list[dict], sizes: list[int]) -> None:
+    print("| words | softmax | words in it | s a training step | / 30k | sentences/s searched | peak memory, MiB |")
+    print("|---|---|---|---|---|---|---|")
+    for kind in ("whole", "lists"):
+        for words in sizes:
+            of = [one for one in rounds if one["words"] == words and one["kind"] == kind]
+            first = [one for one in rounds if one["words"] == sizes[0] and one["kind"] == kind]
+            ratio = median(a["seconds_per_step"] / b["seconds_per_step"] for a, b in zip(of, first, strict=True))
+            step, rate = (median(one[name] for one in of) for name in ("seconds_per_step", "sentences_per_second"))
+            memory, inside = max(one["peak_memory_mib"] for one in of), of[0]["words_in_softmax"]
+            print(f"| {words:,} | {kind} | {inside:,.0f} | {step:.3f} | {ratio:.2f} | {rate:.1f} | {memory:,} |")
+
+
+if __name__ == "__main__":
+    main()

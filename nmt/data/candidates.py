@@ -1,0 +1,93 @@
+"""Candidate lists (Jean 2015; Sankaran 2016 §6.2): of a large vocabulary the few words a source sentence may need.
+
+The `most_frequent` words, and the `translations` most probable translations of each source word, learned by an aligner;
+in training also the batch's own words. Everything is in numbers, so that words and BPE pieces are treated alike.
+"""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+
+from nmt.data.prepared import Prepared, Sides
+from nmt.data.vocabulary import SPECIAL
+from nmt.data.word_table import learn
+from nmt.errors import DataError
+
+log = logging.getLogger(__name__)
+
+
+class Candidates:
+    """`frequent`: target words, ascending, the special symbols first, so that these keep their numbers among
+    candidates; the translations of source word s are translations[offsets[s] : offsets[s + 1]]."""
+
+    def __init__(self, frequent: np.ndarray, offsets: np.ndarray, translations: np.ndarray):
+        self.frequent, self.offsets, self.translations = frequent, offsets, translations
+
+    def of_words(self, source: np.ndarray) -> np.ndarray:
+        """Translations of any of these source words; a word may come twice."""
+        words = np.unique(source)
+        return np.concatenate([self.translations[self.offsets[word] : self.offsets[word + 1]] for word in words])
+
+    def of_batch(self, source: np.ndarray, target: np.ndarray | None = None) -> np.ndarray:
+        """The candidates, ascending, of a batch's source words, with its own target words in training."""
+        own = [] if target is None else [target.reshape(-1)]
+        return np.unique(np.concatenate([self.frequent, self.of_words(source), *own])).astype(np.int64)
+
+    def of_sentences(self, source: np.ndarray, prefixes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The batch's candidates (C,), and which of them belong to which of its sentences (B, C): what a sentence may
+        say does not depend on the others. The words of `prefixes` are candidates of their sentences."""
+        together = self.of_batch(source, prefixes)
+        allowed = np.zeros((len(source), len(together)), dtype=bool)
+        allowed[:, np.searchsorted(together, self.frequent)] = True
+        for number, row in enumerate(source):
+            allowed[number, np.searchsorted(together, self.of_words(row))] = True
+            if prefixes is not None:
+                allowed[number, np.searchsorted(together, prefixes[number])] = True
+        return together, allowed
+
+    def save(self, path: Path) -> None:
+        draft = path.with_name(f".{path.name}.draft.npz")
+        np.savez(draft, frequent=self.frequent, offsets=self.offsets, translations=self.translations)
+        draft.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> "Candidates":
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                return cls(stored["frequent"], stored["offsets"], stored["translations"])
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(
+                f"{path}: cannot be read as candidate lists ({error}); remove it, and it is made anew"
+            ) from None
+
+
+def candidates_of(prepared: Prepared, *, most_frequent: int, translations: int) -> Candidates:
+    """Of a prepared corpus, kept beside it; made once, whoever asks first."""
+    path = prepared.folder / f"candidates_{most_frequent}_{translations}.npz"
+    if not path.exists():
+        with FileLock(path.with_suffix(".lock")):
+            if not path.exists():
+                log.info("candidate lists: aligning the training text")
+                _learned(prepared, most_frequent, translations).save(path)
+    return Candidates.load(path)
+
+
+def _learned(prepared: Prepared, most_frequent: int, translations: int) -> Candidates:
+    text = prepared.split("train")
+    sizes = Sides(*(len(language.vocabulary) for language in prepared.languages))
+    table = learn(_as_words(text), keep=translations)
+    found = [[int(target) for target, _ in table.translations(str(source))] for source in range(sizes.source)]
+    counts = np.bincount(text.target.numbers, minlength=sizes.target)
+    counts[: len(SPECIAL)] = np.iinfo(counts.dtype).max  # the special symbols are always candidates
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:most_frequent])
+    flat = np.array([target for targets in found for target in targets], dtype=np.int64)
+    return Candidates(frequent, np.cumsum([0, *map(len, found)]), flat)
+
+
+def _as_words(text: Sides) -> Iterator[tuple[str, str]]:
+    """Sentences as an aligner reads them, each number a word."""
+    for number in range(len(text.source)):
+        yield " ".join(map(str, text.source[number].tolist())), " ".join(map(str, text.target[number].tolist()))

@@ -1,0 +1,95 @@
+"""A model's alignments against those made by hand; and any aligner's links, read from files."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from omegaconf import DictConfig
+
+from nmt.data.corpus import Line
+from nmt.data.links import Gold, Links, read_gold_file, read_links_beside_gold
+from nmt.data.prepared import Pairs
+from nmt.errors import ConfigurationError, DataError
+from nmt.evaluation.alignment_error import alignment_error_rate
+from nmt.evaluation.given import scored
+from nmt.search.alignment import links
+from nmt.search.translation import TextTranslator
+
+
+def linked(weights: np.ndarray, threshold: float | None) -> Links:
+    """(target words, source words) → one link for each target word (Luong 2015 §5.4), or every weight that reaches the
+    threshold."""
+    if threshold is None:
+        return set(links(weights))
+    return {(int(source), int(target)) for target, source in zip(*np.nonzero(weights >= threshold), strict=True)}
+
+
+def hard_scores(found: list[Links], gold: list[Gold]) -> dict[str, float]:
+    """In per cent."""
+    error = alignment_error_rate(found, [one.sure for one in gold], [one.possible for one in gold])
+    together = error.precision + error.recall
+    f1 = 2 * error.precision * error.recall / together if together else 0.0
+    return {"aer": error.error_rate, "precision": error.precision, "recall": error.recall, "f1": f1}
+
+
+def soft_error_rate(weights: Iterable[np.ndarray], gold: Iterable[Gold]) -> float:
+    """SAER = 1 − (|A × S| + |A × P|) / (|A| + |S|), |·| the sum of a matrix; Tu 2016 §5.1. In per cent."""
+    overlap = total = 0.0
+    for given, (sure, possible) in zip(weights, gold, strict=True):
+        for links_of, counted in ((sure, True), (sure | possible, False)):
+            for source, target in links_of:
+                overlap += float(given[target, source])
+            total += len(links_of) if counted else 0.0
+        total += float(given.sum())
+    return 100 * (1 - overlap / total) if total else 0.0
+
+
+def scores_of_weights(weights: list[np.ndarray], gold: list[Gold], threshold: float | None) -> dict[str, float]:
+    """Of a model's forced alignments (target words, source words)."""
+    hard = hard_scores([linked(one, threshold) for one in weights], gold)
+    return {
+        "aer": hard["aer"],
+        "saer": soft_error_rate(weights, gold),
+        **{f"alignment_{name}": hard[name] for name in ("precision", "recall", "f1")},
+    }
+
+
+def gold_of(pairs: Pairs) -> list[Gold] | None:
+    """The alignments a test set comes with, made by hand or by its generator."""
+    if file := getattr(pairs, "alignments", None):
+        return list(read_gold_file(Path(file), pairs.alignments_base))
+    if hasattr(pairs, "links"):
+        return [Gold(set(links), set(links)) for links in pairs.links()]
+    return None
+
+
+def forced_scores(
+    translator: TextTranslator, lines: list[Line], gold: list[Gold], threshold: float | None
+) -> tuple[dict[str, float], list[Links]]:
+    """What the model attends to while it is made to say the references, and the links that makes."""
+    if len(gold) != len(lines):
+        raise DataError(f"{len(gold)} lines of alignments for {len(lines)} pairs: each pair needs its own")
+    weights = []
+    for number, (line, given) in enumerate(zip(lines, scored(translator, iter(lines)), strict=True), start=1):
+        own = given.alignment[:-1, : given.alignment.shape[1] - int(translator.source_end)]
+        if own.shape != (len(line.target.split()), len(line.source.split())):
+            raise DataError(
+                f"pair {number}: the alignments are of words between blanks, which are not the words this run's "
+                "preprocessing makes; it must be trained with data.{source,target}.tokenizer=none"
+            )
+        weights.append(own)
+    return scores_of_weights(weights, gold, threshold), [linked(own, threshold) for own in weights]
+
+
+def score_files(links_file: Path, gold_file: Path, *, links_base: int, gold_base: int) -> dict[str, float]:
+    """Of any aligner's links: `i-j`; gold: `i-j` sure, `ipj` possible."""
+    pairs = list(read_links_beside_gold(links_file, gold_file, links_base=links_base, gold_base=gold_base))
+    return hard_scores([found for found, _ in pairs], [gold for _, gold in pairs])
+
+
+def score_links(settings: DictConfig) -> dict[str, float]:
+    """What links= and gold= name."""
+    if settings.links is None or settings.gold is None:
+        raise ConfigurationError("links=FILE gold=FILE: both are needed, a line a sentence each")
+    bases = {"links_base": settings.links_base, "gold_base": settings.gold_base}
+    return score_files(Path(settings.links), Path(settings.gold), **bases)

@@ -1,0 +1,130 @@
+"""What a run thinks of translations that are given: their log-probabilities, and n-best lists ranked anew."""
+
+import json
+from collections.abc import Iterator
+from itertools import groupby, zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from omegaconf import DictConfig
+
+from nmt.data.batches import collate
+from nmt.data.corpus import Line, in_blocks, read_lines
+from nmt.data.prepared import EncodedText, Sides
+from nmt.errors import ConfigurationError, DataError
+from nmt.search.alignment import of_words, to_words
+from nmt.search.forced import force
+from nmt.search.translation import TextTranslator
+
+BATCH = 64
+READ_AHEAD = 20  # batches sorted together
+
+
+class Given(NamedTuple):
+    """A given translation as the model sees it; the last of the scores and of the alignment's rows is the end's."""
+
+    words: list[str]
+    word_scores: np.ndarray
+    alignment: np.ndarray  # (words + 1, source)
+
+    @property
+    def log_probability(self) -> float:
+        return float(self.word_scores.sum())
+
+
+def scored(translator: TextTranslator, lines: Iterator[Line]) -> Iterator[Given]:
+    """In order."""
+    for block in in_blocks(lines, READ_AHEAD * BATCH):
+        yield from _scored_block(translator, block)
+
+
+def _scored_block(translator: TextTranslator, lines: list[Line]) -> list[Given]:
+    languages = translator.languages
+    text = Sides(
+        *(
+            EncodedText.of_lines(language.vocabulary, [language.preprocessing(line[side]) for line in lines])
+            for side, language in enumerate(languages)
+        )
+    )
+    found: list = [None] * len(lines)
+    for batch in in_blocks(np.argsort(text.target.lengths, kind="stable"), BATCH):
+        examples = collate(text, np.array(batch), source_end=translator.source_end)
+        forced = force(translator.model, examples.to(torch.device(translator.device)))
+        scores, alignments = forced.word_scores.cpu().numpy(), forced.alignment.cpu().numpy()
+        for place, number in enumerate(batch):
+            source, target = text.source[number], text.target[number]
+            rows, columns = len(target) + 1, int(examples.source_lengths[place])
+            places = []
+            for language, row, ended in zip(languages, (source, target), (columns > len(source), True), strict=True):
+                own = language.vocabulary.word_of_piece(row)
+                places.append(own + [max(own, default=-1) + 1] * ended)
+            found[number] = Given(
+                languages.target.vocabulary.words(target),
+                of_words(scores[:rows, place], places[1]),
+                to_words(alignments[:rows, place, :columns], *places),
+            )
+    return found
+
+
+def score_pairs(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
+    """A line for each pair: log-probability, and its mean over words and end; or JSON, with words and alignment."""
+    for given in scored(translator, _pairs(*map(Path, _two(settings.score, "score", "TARGET")))):
+        mean = given.log_probability / len(given.word_scores)
+        if settings.as_json:
+            plain = {"log_probability": given.log_probability, "mean": mean, "words": given.words}
+            plain["word_scores"] = np.round(given.word_scores.astype(float), 5).tolist()
+            plain["alignment"] = np.round(given.alignment.astype(float), 4).tolist()
+            yield json.dumps(plain, ensure_ascii=False)
+        else:
+            yield f"{given.log_probability:.4f}\t{mean:.4f}"
+
+
+def _pairs(source: Path, target: Path) -> Iterator[Line]:
+    for number, sides in enumerate(zip_longest(read_lines(source), read_lines(target)), start=1):
+        for path, line in zip((source, target), sides, strict=True):
+            if not line:
+                what = "ends there, the other file goes on" if line is None else "empty"
+                raise DataError(f"{path}, line {number}: {what}; pairs of lines are scored")
+        yield Line(*sides)
+
+
+class _Candidate(NamedTuple):
+    number: int
+    text: str
+    score: float
+
+
+def rescore(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
+    """number ||| text ||| score + weight · mean log-probability ||| score ||| mean log-probability, best first."""
+    source, nbest = _two(settings.rescore, "rescore", "NBEST")
+    sources = list(read_lines(Path(source)))
+    candidates = list(_read_nbest(Path(nbest), len(sources)))
+    given = scored(translator, (Line(sources[one.number], one.text) for one in candidates))
+    ranked = []
+    for candidate, own in zip(candidates, given, strict=True):
+        mean = own.log_probability / len(own.word_scores)
+        ranked.append((candidate, candidate.score + settings.rescore_weight * mean, mean))
+    for _, group in groupby(ranked, key=lambda one: one[0].number):
+        for candidate, together, mean in sorted(group, key=lambda one: -one[1]):
+            fields = (candidate.number, candidate.text, f"{together:.4f}", f"{candidate.score:.4f}", f"{mean:.4f}")
+            yield " ||| ".join(map(str, fields))
+
+
+def _read_nbest(path: Path, sentences: int) -> Iterator[_Candidate]:
+    for place, line in enumerate(read_lines(path), start=1):
+        fields = line.split(" ||| ")
+        try:
+            candidate = _Candidate(int(fields[0]), fields[1], float(fields[2]))
+        except (IndexError, ValueError):
+            raise DataError(f"{path}, line {place}: number ||| text ||| score is expected, from 0") from None
+        if not 0 <= candidate.number < sentences:
+            raise DataError(f"{path}, line {place}: sentence {candidate.number}, but the source has {sentences} lines")
+        yield candidate
+
+
+def _two(files, key: str, second: str) -> list[str]:
+    if isinstance(files, str) or len(files) != 2:
+        raise ConfigurationError(f"{key}={files}: two files are expected, '{key}=[SOURCE,{second}]'")
+    return list(files)

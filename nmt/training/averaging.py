@@ -1,0 +1,60 @@
+"""The mean of several checkpoints' weights, as a checkpoint of its own:
+
+python -m nmt.training.averaging RUN/checkpoints/a.ckpt RUN/checkpoints/b.ckpt output=RUN/checkpoints/mean.ckpt
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nmt.command import in_plain_words
+from nmt.errors import ConfigurationError, UserError
+from nmt.run import load_checkpoint
+
+
+def averaged(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Means in float64; what is no floating-point number is taken from the last."""
+    return {
+        name: torch.stack([state[name].double() for state in states]).mean(0).to(value.dtype)
+        if value.is_floating_point()
+        else value
+        for name, value in states[-1].items()
+    }
+
+
+def average(paths: Sequence[Path], output: Path) -> None:
+    stored = [load_checkpoint(path) for path in paths]
+    *others, last = stored
+    for path, other in zip(paths, others, strict=False):
+        if other["nmt"]["vocabularies"] != last["nmt"]["vocabularies"]:
+            raise UserError(f"{path}: other vocabularies than {paths[-1]}; only checkpoints of one run can be averaged")
+        if _shapes(other) != _shapes(last):
+            raise UserError(
+                f"{path}: other parameters than {paths[-1]}; only checkpoints of like models can be averaged"
+            )
+    weights = averaged([one["state_dict"] for one in stored])
+    whole = {"nmt": last["nmt"], "state_dict": weights, "global_step": last["global_step"]}
+    draft = output.with_name(f".{output.name}.draft")
+    torch.save(whole, draft)
+    draft.replace(output)
+
+
+def _shapes(stored: dict) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in stored["state_dict"].items()}
+
+
+def main(arguments: list[str]) -> None:
+    outputs = [argument.removeprefix("output=") for argument in arguments if argument.startswith("output=")]
+    paths = [Path(argument) for argument in arguments if not argument.startswith("output=")]
+    if len(outputs) != 1 or len(paths) < 2:
+        raise ConfigurationError("at least two checkpoints and output=FILE are needed:" + __doc__.partition(":")[2])
+    average(paths, Path(outputs[0]))
+    print(f"the mean of {len(paths)} checkpoints: {outputs[0]}")
+
+
+if __name__ == "__main__":
+    with in_plain_words():
+        main(sys.argv[1:])

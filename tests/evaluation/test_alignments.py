@@ -1,0 +1,72 @@
+"""Alignment quality: links of weights, hard and soft error rates, and links from files."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.data.corpus import FilePairs
+from nmt.data.links import Gold
+from nmt.data.toy_pairs import ToyPairs
+from nmt.errors import DataError
+from nmt.evaluation.alignments import gold_of, linked, score_files, scores_of_weights, soft_error_rate
+
+WEIGHTS = np.array([[0.7, 0.3, 0.0], [0.1, 0.5, 0.4], [0.0, 0.0, 0.0]])  # (target, source)
+
+
+def test_links_are_the_best_for_each_target_word_or_all_above_a_threshold():
+    assert linked(WEIGHTS, None) == {(0, 0), (1, 1)}  # nothing attended to, nothing linked
+    assert linked(WEIGHTS, 0.3) == {(0, 0), (1, 0), (1, 1), (2, 1)}
+    assert linked(WEIGHTS, 0.71) == set()
+
+
+def test_hard_and_soft_error_rates_by_hand():
+    gold = [Gold({(0, 0)}, {(0, 0), (2, 1)})]
+    # hard: A = {0-0, 1-1}, |A∩S| = 1, |A∩P| = 1: AER = 1 − 2/3, precision 1/2, recall 1
+    # soft: |A×S| = .7, |A×P| = .7 + .4, |A| = 2, |S| = 1: SAER = 1 − 1.8/3
+    assert scores_of_weights([WEIGHTS], gold, None) == pytest.approx(
+        {
+            "aer": 100 / 3,
+            "saer": 40.0,
+            "alignment_precision": 50.0,
+            "alignment_recall": 100.0,
+            "alignment_f1": 200 / 3,
+        }
+    )
+    assert soft_error_rate([np.eye(3)], [Gold({(0, 0), (1, 1), (2, 2)}, set())]) == 0.0
+
+
+def test_files_of_links_are_scored_and_defects_named(tmp_path):
+    (tmp_path / "links").write_text("0-0 1-1\n2-0\n")
+    (tmp_path / "gold").write_text("1-1 3p2\n3-1\n")
+    scores = score_files(tmp_path / "links", tmp_path / "gold", links_base=0, gold_base=1)
+    assert scores["aer"] == pytest.approx(100 * (1 - 4 / 5))  # |A| = 3, |S| = 2, both found and nothing else possible
+    (tmp_path / "links").write_text("0-0\n")
+    with pytest.raises(DataError, match=r"links ends after line 1, the other file goes on"):
+        score_files(tmp_path / "links", tmp_path / "gold", links_base=0, gold_base=1)
+    (tmp_path / "links").write_text("0-0\n1:2\n")
+    with pytest.raises(DataError, match=r"links, line 2: '1:2' is not a link"):
+        score_files(tmp_path / "links", tmp_path / "gold", links_base=0, gold_base=1)
+
+
+def test_gold_comes_with_the_toy_language_and_with_files(tmp_path):
+    toy = gold_of(ToyPairs("test", 2))
+    assert [sorted(gold.sure) for gold in toy] == [sorted(links) for links in ToyPairs("test", 2).links()]
+    for name in ("source", "target"):
+        (tmp_path / name).write_text("a b\n")
+    (tmp_path / "gold").write_text("0-0 1p1\n")
+    paths = {name: str(tmp_path / name) for name in ("source", "target")}
+    assert gold_of(FilePairs(**paths)) is None
+    (gold,) = gold_of(FilePairs(**paths, alignments=str(tmp_path / "gold"), alignments_base=0))
+    assert gold == Gold({(0, 0)}, {(0, 0), (1, 1)})
+
+
+GIVEN = Path(os.environ.get("NMT_DATA", "data")) / "alignments"
+
+
+@pytest.mark.skipif(not GIVEN.is_dir(), reason="needs the gold alignments under NMT_DATA")
+@pytest.mark.parametrize(("pair", "known"), [("zhen", 13.3), ("enfr", 4.1)])
+def test_a_known_aligner_has_its_known_error_rate(pair, known):
+    scores = score_files(GIVEN / f"{pair}.awesome-align.out", GIVEN / f"{pair}.gold", links_base=0, gold_base=1)
+    assert scores["aer"] == pytest.approx(known, abs=0.05)
