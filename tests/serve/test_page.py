@@ -1,0 +1,178 @@
+"""The page in a browser, served by the command a user gives: text in, translations and heatmaps of two runs."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from commands import ROOT, command
+
+playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+TINY = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
+LINE = "Gurcu pu ma ma nibi ."
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the page")]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Of a server with two runs; ended as Ctrl-C ends it, it leaves without a traceback."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("additive", "general"):
+        command("train", *TINY, f"attention={name}", f"hydra.run.dir={folder / name}")
+    with serving(f"runs=[{folder}/additive,{folder}/general]") as process:
+        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
+        yield address
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode in (0, 130)
+    assert "Traceback" not in said
+
+
+def serving(*arguments: str) -> subprocess.Popen:
+    asked = [sys.executable, str(ROOT / "translate.py"), *arguments, "serve=true", "port=0", "device=cpu"]
+    return subprocess.Popen(
+        asked, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"needs a browser: install one of {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    """What the page says in the console is an error of ours, except that a request was refused."""
+    page, said = browser.new_page(viewport={"width": 1400, "height": 900}), []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(address)
+    page.wait_for_selector("input[name=run]")
+    yield page
+    page.close()
+    assert [line for line in said if "400 (Bad Request)" not in line] == []
+
+
+def translate(page, text: str) -> None:
+    page.fill("#text", text)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#go:enabled")
+
+
+def results(page) -> list[dict]:
+    """What the page shows of each run."""
+    return [
+        {
+            "name": one.locator("h3").inner_text(),
+            "text": one.locator(".said").inner_text(),
+            "source": one.locator("thead th").all_text_contents(),
+            "words": one.locator("tbody th").all_text_contents(),
+            "weights": [float(weight) for weight in one.locator("tbody td").all_text_contents()],
+        }
+        for one in page.locator(".result").all()
+    ]
+
+
+def test_two_runs_translate_side_by_side(page, tmp_path):
+    with page.expect_response("**/translate") as answered:
+        translate(page, LINE)
+    shown = results(page)
+    assert [run["name"] for run in shown] == ["additive", "general"]
+    for run, answer in zip(shown, answered.value.json()["runs"], strict=True):
+        best = answer["lines"][0][0]
+        assert run["text"] == best["text"]
+        assert (run["source"], run["words"]) == ([*LINE.split(), "</s>"], best["words"])
+        assert run["weights"] == pytest.approx([weight for row in best["alignment"] for weight in row], abs=0.006)
+    left, right = (one.bounding_box() for one in page.locator(".result").all())
+    assert left["y"] == right["y"]
+    assert left["x"] + left["width"] <= right["x"]
+    page.screenshot(path=tmp_path / "page.png", full_page=True)
+    assert (tmp_path / "page.png").stat().st_size > 20_000
+
+
+def test_others_of_the_best_can_be_opened(page):
+    translate(page, LINE)
+    first = page.locator(".result").first
+    first.locator("summary").click()
+    assert first.locator(".best button").count() == 5
+    first.locator(".best button").nth(3).click()
+    assert "number 4 of 5" in first.locator(".scores").inner_text()
+    chosen = first.locator(".best button[aria-pressed=true] span").nth(1).inner_text()
+    assert first.locator(".said").inner_text() == chosen
+
+
+def test_pointing_at_a_square_tells_its_weight(page):
+    translate(page, LINE)
+    first = page.locator(".result").first
+    first.locator("tbody tr").nth(1).locator("td").nth(2).hover()
+    said, word = first.locator(".readout").inner_text(), results(page)[0]["words"][1]
+    assert re.fullmatch(rf"{re.escape(word)} ← ma\s+[01]\.\d{{4}}", said)
+
+
+def test_mistakes_are_told_and_what_was_shown_stays(page):
+    translate(page, LINE)
+    page.fill("#beam", "51")
+    translate(page, LINE)
+    assert page.locator("#problem").inner_text() == "beam=51: a whole number from 1 to 50 is expected"
+    assert page.locator(".result").count() == 2
+    page.fill("#beam", "2")
+    for box in page.locator("input[name=run]").all():
+        box.uncheck()
+    translate(page, LINE)
+    assert page.locator("#problem").inner_text() == "runs: choose at least one run"
+    page.locator("input[name=run]").first.check()
+    translate(page, "")
+    assert page.locator("#problem").inner_text().startswith("text: there is nothing to translate")
+    translate(page, LINE)
+    assert page.locator("#problem").is_hidden()
+    assert page.locator(".result").count() == 1
+
+
+def test_markup_is_shown_as_it_was_typed(page):
+    markup = "<b>ma</b> <img src=x onerror=document.title='broken'>"
+    translate(page, markup)
+    assert page.locator("article h2").inner_text() == markup
+    assert page.locator("article img, article h2 b").count() == 0
+    assert page.title() == "Translate and compare"
+
+
+def test_a_link_opens_what_it_was_copied_from(page, address):
+    translate(page, f"{LINE}\nma pu")
+    link, shown = page.url, results(page)
+    assert quote(LINE.split()[0]) in link
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_selector(".result")
+    assert results(page) == shown
+    page.goto(f"{address}?text=ma&runs=general&beam=1")
+    page.wait_for_selector(".result")
+    assert [run["name"] for run in results(page)] == ["general"]
+
+
+def test_a_narrow_screen_needs_no_scrolling_sideways(page):
+    page.set_viewport_size({"width": 400, "height": 800})
+    translate(page, 12 * f"{LINE} ")
+    widths = "document.documentElement.scrollWidth", "document.querySelector('.scroll').scrollWidth"
+    whole, heatmap = map(page.evaluate, widths)
+    assert whole <= 400 < heatmap
+
+
+def test_another_server_on_the_same_port_is_told_so(address):
+    port, folder = address.rstrip("/").rpartition(":")[2], Path("nowhere")
+    done = command("translate", f"run={folder}", "serve=true", f"port={port}", check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith(f"error: port={port}: another program uses it")
