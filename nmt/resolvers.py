@@ -1,12 +1,16 @@
-"""What the configuration files compute: ${twice:…}, ${half:…}, ${default:…,…}, ${folder_name:…}.
+"""What the configuration files compute: ${twice:…}, ${half:…}, ${default:…,…}, ${folder_name:…}, ${stage:}, ${choices:},
+${sweep_of:} and ${run_id:}.
 
 Importing registers it.
 """
 
 import hashlib
+from pathlib import Path
 
-from omegaconf import OmegaConf
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
 
+TAGGED = ("data", "size", "encoder", "decoder", "attention", "memory", "optimizer")
 LONGEST_NAME = 150  # of a folder; file systems allow 255 bytes
 
 OmegaConf.register_new_resolver("twice", lambda size: 2 * int(size), replace=True)
@@ -24,3 +28,31 @@ def folder_name(overrides: str) -> str:
 
 
 OmegaConf.register_new_resolver("folder_name", folder_name, replace=True)
+
+
+def stage(*, _root_: DictConfig) -> str:
+    """What a run is in a chain of them."""
+    return "finetuning" if _root_.get("pretraining") or _root_.get("init_from") else "training"
+
+
+def choices() -> list[str]:
+    """What was chosen for the parts of the model, and data and size: GROUP=CHOICE."""
+    chosen = HydraConfig.get().runtime.choices
+    return [f"{group}={chosen[group]}" for group in TAGGED if chosen.get(group) not in (None, "none")]
+
+
+def sweep_of() -> str | None:
+    """The name of the sweep a run is a job of."""
+    folder = Path(HydraConfig.get().runtime.output_dir).parent
+    return folder.name if (folder / "sweep.json").is_file() else None
+
+
+def run_id() -> str:
+    """The same whenever a run goes on in its folder."""
+    return hashlib.blake2b(HydraConfig.get().runtime.output_dir.encode(), digest_size=6).hexdigest()
+
+
+OmegaConf.register_new_resolver("stage", stage, replace=True)
+OmegaConf.register_new_resolver("choices", choices, replace=True)
+OmegaConf.register_new_resolver("sweep_of", sweep_of, replace=True)
+OmegaConf.register_new_resolver("run_id", run_id, replace=True)

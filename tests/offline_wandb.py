@@ -27,16 +27,19 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def read(run_folder: Path) -> dict[str, Any]:
-    """What was logged: history (key → values in order), configuration, and whether and how the run ended."""
+    """What was logged: history (key → values in order), configuration, the run's own record, and how it ended."""
     (path,) = run_folder.glob("wandb/offline-run-*/run-*.wandb")
     history: dict[str, list] = {}
     config: dict[str, Any] = {}
-    exit_code = None
+    exit_code, run = None, {}
     for record in records(path):
         for item in record.history.item:
             history.setdefault("/".join(item.nested_key) or item.key, []).append(json.loads(item.value_json))
+        if record.HasField("run"):
+            known = record.run
+            run = {"id": known.run_id, "group": known.run_group, "job_type": known.job_type, "tags": [*known.tags]}
         for item in [*record.run.config.update, *record.config.update]:
             config["/".join(item.nested_key) or item.key] = json.loads(item.value_json)
         if record.HasField("exit"):
             exit_code = record.exit.exit_code
-    return {"history": history, "config": config, "exit_code": exit_code}
+    return {"history": history, "config": config, "exit_code": exit_code, "run": run}

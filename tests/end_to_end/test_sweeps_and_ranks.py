@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import offline_wandb
 import pytest
 import torch
 from commands import ROOT, command
@@ -24,11 +25,15 @@ TINY = (
 
 def test_the_sentence_of_the_readme_sweeps(tmp_path):
     arguments = ("attention=additive,dot,general", "trainer.max_epochs=1", f"hydra.sweep.dir={tmp_path}")
-    command("train", "-m", *arguments, *TINY)
+    command("train", "-m", *arguments, *TINY, "logger=local")
     runs = {path.parent.name.split(",")[0]: json.loads(path.read_text()) for path in tmp_path.glob("*/summary.json")}
     assert set(runs) == {"attention=additive", "attention=dot", "attention=general"}
     assert {run["status"] for run in runs.values()} == {"completed"}
     assert len({run["parameters"]["total"] for run in runs.values()}) == 3
+    logged = [offline_wandb.read(path.parent)["run"] for path in tmp_path.glob("*/summary.json")]
+    assert {run["group"] for run in logged} == {tmp_path.name}
+    assert {tag for run in logged for tag in run["tags"] if tag.startswith("attention=")} == set(runs)
+    assert len({run["id"] for run in logged}) == 3
 
 
 def test_a_failing_job_does_not_stop_the_others_and_fails_the_sweep(tmp_path):

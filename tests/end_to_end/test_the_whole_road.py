@@ -76,6 +76,9 @@ def test_the_offline_wandb_file_holds_metrics_translations_and_heatmaps(run):
     assert logged["config"]["seed"] == 1
     assert logged["config"]["attention"]["score"]["_target_"].endswith("Additive")
     assert logged["exit_code"] == 0
+    assert logged["run"]["job_type"] == "training"
+    assert {"attention=additive", "decoder=conditional", "data=toy", "size=tiny"} <= set(logged["run"]["tags"])
+    assert not any(tag.startswith("memory") for tag in logged["run"]["tags"])  # there is none
 
 
 def test_checkpoints_are_plain_and_enough_to_translate(run, tmp_path):
