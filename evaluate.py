@@ -6,7 +6,7 @@ the scores.
 
 What a run thinks of given translations: 'score=[SOURCE,TARGET]', a line of log-probabilities for each pair;
 'rescore=[SOURCE,NBEST]', an n-best list ranked anew. Without a run: links=FILE gold=FILE, the error rate of any
-aligner's links.
+aligner's links; hypotheses=FILE reference=FILE, the scores of any system's translations.
 """
 
 import json
@@ -21,6 +21,11 @@ def main() -> None:
         from nmt.evaluation.alignments import score_links
 
         show(score_links(settings), settings.as_json)
+        return
+    if settings.hypotheses is not None or settings.reference is not None:
+        from nmt.evaluation.files import score_hypotheses
+
+        show(score_hypotheses(settings), settings.as_json)
         return
     if settings.score is not None or settings.rescore is not None:
         from nmt.evaluation.given import rescore, score_pairs
@@ -47,7 +52,7 @@ def show(scores: dict, as_json: bool) -> None:
         return
     for name, value in scores.items():
         score, signature = (value["score"], value["signature"]) if isinstance(value, dict) else (value, "")
-        print(f"  {name:<19} {score:>8.2f}  {signature}")
+        print(f"  {name:<22} {score:>8.2f}  {signature}")
 
 
 if __name__ == "__main__":

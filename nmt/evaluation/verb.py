@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from nmt.data.batches import collate
 from nmt.data.corpus import Line
 from nmt.data.module import TranslationData
 from nmt.data.prepared import EncodedText, Sides
-from nmt.evaluation.adequacy import over_and_under_translation
+from nmt.evaluation.adequacy import over_and_under_translation, repetition
 from nmt.evaluation.alignments import forced_scores, gold_of
-from nmt.evaluation.bleu import corpus_bleu, corpus_scores
+from nmt.evaluation.bleu import all_scores, corpus_bleu
+from nmt.evaluation.by_length import by_length
+from nmt.evaluation.rare_words import by_frequency
 from nmt.run import Run, write_json, write_text
 from nmt.search.alignment import links, pharaoh
 from nmt.search.translation import TextTranslator, Translation
@@ -62,6 +65,8 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
         "search": asdict(how),
         "unknown": settings.unknown,
         "scores": score(translator, data, lines, translations, unreplaced) | aligned,
+        "by_length": lengths_of(translator, data, lines, translations),
+        "by_frequency": frequencies_of(translator, data, lines, translations) if settings.by_frequency else None,
         "sentences_per_second": round(len(lines) / seconds, 1),
     }
     write_text(folder / "hypotheses.txt", "".join(f"{translation.text}\n" for translation in translations))
@@ -100,11 +105,12 @@ def score(
     translations: list[Translation],
     unreplaced: list[str],
 ) -> dict[str, Any]:
-    """BLEU, chrF and TER of the text against untouched references; of the words the model sees BLEU (and what it was
-    before unknown words were replaced), over- and under-translation; perplexity."""
+    """Of the text against untouched references; of the words the model sees BLEU (and what it was before unknown words
+    were replaced), over- and under-translation, repetition; perplexity."""
     references = [line.target for line in lines]
-    scores = corpus_scores([translation.text for translation in translations], references, **data.score)
     preprocess, vocabulary = translator.languages.target.preprocessing, translator.languages.target.vocabulary
+    texts = [translation.text for translation in translations]
+    scores = all_scores(texts, [references], language=preprocess.language, **data.score)
     preprocessed = [preprocess(reference) for reference in references]
     words = [translation.words for translation in translations]
     scores["bleu_tokenized"] = corpus_bleu(words, preprocessed)
@@ -115,7 +121,31 @@ def score(
         (vocabulary.words(row) for row in vocabulary.encode(preprocessed)),  # an unknown word is asked for as such
         (translation.alignment[:, : len(translation.word_alignment().T)] for translation in translations),
     )
+    counts |= repetition([line.split() for line in words], [line.split() for line in preprocessed])
     return {name: value._asdict() for name, value in scores.items()} | counts | perplexity(translator, lines)
+
+
+def lengths_of(
+    translator: TextTranslator, data: TranslationData, lines: list[Line], translations: list[Translation]
+) -> list[dict[str, Any]]:
+    """By the source's words."""
+    preprocess = translator.languages.source.preprocessing
+    lengths = [len(preprocess(line.source).split()) for line in lines]
+    texts, references = [translation.text for translation in translations], [line.target for line in lines]
+    return [bucket._asdict() for bucket in by_length(lengths, texts, [references], **data.score)]
+
+
+def frequencies_of(
+    translator: TextTranslator, data: TranslationData, lines: list[Line], translations: list[Translation]
+) -> list[dict[str, Any]]:
+    """By how often the training text says a word."""
+    counts = Counter(word for _, target in data.training_words() for word in target.split())
+    preprocess = translator.languages.target.preprocessing
+    said, wanted = (
+        (translation.words.split() for translation in translations),
+        (preprocess(one.target) for one in lines),
+    )
+    return [bucket._asdict() for bucket in by_frequency(list(said), [line.split() for line in wanted], counts)]
 
 
 @torch.inference_mode()

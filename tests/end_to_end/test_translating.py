@@ -289,3 +289,27 @@ def test_what_does_not_fit_is_said_in_a_line(run, wrong, said, capfd, monkeypatc
     assert status == 1
     assert said in answered
     assert answered.count("\n") == 1
+
+
+def test_a_score_file_holds_every_measure_and_alignments_are_judged_by_the_gold_ones(run, tmp_path):
+    done = command("evaluate", f"run={run}", "by_frequency=true", f"output={tmp_path}/all", "as_json=true")
+    stored = json.loads(done.stdout)
+    assert {"bleu", "bleu_13a", "bleu_nist", "ribes", "tb", "aer", "saer", "repeated_2grams"} <= set(stored["scores"])
+    forced = (tmp_path / "all/test/forced_links.txt").read_text().splitlines()
+    assert len(forced) == len((tmp_path / "all/test/links.txt").read_text().splitlines()) == 30
+    gold = tmp_path / "gold"
+    gold.write_text("".join(" ".join(f"{s}-{t}" for s, t in pair) + "\n" for pair in ToyPairs("test", 30).links()))
+    files = (f"links={tmp_path}/all/test/forced_links.txt", f"gold={gold}", "gold_base=0", "as_json=true")
+    alone = json.loads(command("evaluate", *files).stdout)
+    assert alone["aer"] == pytest.approx(stored["scores"]["aer"])
+    assert sum(bucket["sentences"] for bucket in stored["by_length"]) == 30
+    words = sum(len(line.target.split()) for line in ToyPairs("test", 30))
+    assert sum(bucket["reference_words"] for bucket in stored["by_frequency"]) == words
+    sentences = [json.loads(line) for line in (tmp_path / "all/test/sentences.jsonl").read_text().splitlines()]
+    assert [one["source"] for one in sentences] == [line.source for line in ToyPairs("test", 30)]
+    (tmp_path / "reference").write_bytes(as_text([line.target for line in ToyPairs("test", 30)]))
+    files = (f"hypotheses={tmp_path}/all/test/hypotheses.txt", f"reference={tmp_path}/reference", "tokenize=none")
+    scores = json.loads(command("evaluate", *files, "as_json=true").stdout)
+    assert scores["bleu"] == stored["scores"]["bleu"]
+    done = command("evaluate", *files[:1], check=False)
+    assert "hypotheses=FILE reference=FILE: both are needed" in done.stderr

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nmt.evaluation.adequacy import over_and_under_translation
+from nmt.evaluation.adequacy import over_and_under_translation, repetition
 
 
 def test_words_are_counted_sentence_by_sentence_and_source_words_by_all_they_were_given():
@@ -18,3 +18,41 @@ def test_words_are_counted_sentence_by_sentence_and_source_words_by_all_they_wer
 
 def test_nothing_said_of_nothing_is_no_error():
     assert set(over_and_under_translation([], [], []).values()) == {0.0}
+
+
+def test_what_is_said_again_beyond_the_reference_is_repeated():
+    hypotheses = [["the", "a", "b", "a", "b", "a", "b", "the"], ["c", "c", "d", "e"]]
+    references = [["the", "a", "b", "the"], ["c", "c", "d", "f", "f", "f"]]
+    counts = repetition(hypotheses, references)
+    # a and b twice each; `a b` twice and `b a` once; `a b a` and `b a b` once each; `a b a b` once: words 4 to 7.
+    # `the` and `c` are in the references twice
+    assert counts == pytest.approx(
+        {
+            "repeated_1grams": 100 * 4 / 10,
+            "repeated_2grams": 100 * 3 / 10,
+            "repeated_3grams": 100 * 2 / 10,
+            "repeated_4grams": 100 * 1 / 10,
+            "repeated_words_in_a_row": 4.0,
+        }
+    )
+
+
+def test_the_first_time_is_no_repetition_and_rows_are_counted_one_by_one():
+    counts = repetition([["x", "y", "y", "z", "x", "y"]], [["z", "x", "u"]])
+    # y after y, and `x y` (x is in the reference once, and said before)
+    assert counts["repeated_1grams"] == pytest.approx(100 * 3 / 3)
+    assert counts["repeated_2grams"] == pytest.approx(100 * 1 / 3)
+    assert counts["repeated_words_in_a_row"] == pytest.approx((1 + 2) / 2)
+
+
+def test_a_phrase_is_repeated_even_where_its_words_may_be():
+    counts = repetition([["a", "b", "a", "b"]], [["a", "c", "b", "a", "b"]])
+    assert counts["repeated_1grams"] == 0
+    assert counts["repeated_2grams"] == pytest.approx(100 * 1 / 5)
+    assert counts["repeated_words_in_a_row"] == 2
+
+
+def test_nothing_repeated_is_zero_and_sentences_have_to_match():
+    assert set(repetition([[], ["a"]], [["a"], []]).values()) == {0.0}
+    with pytest.raises(ValueError, match=r"longer|shorter"):
+        repetition([[]], [[], []])

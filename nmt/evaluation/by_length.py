@@ -1,0 +1,100 @@
+"""BLEU and output length by the length of the source sentence, each with how sure it is."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.errors import ConfigurationError
+from nmt.evaluation.bleu import bleu_of, bleu_score, sentence_statistics
+from nmt.evaluation.significance import draws, interval
+
+BOUNDS = (10, 20, 30, 40, 50, 60)
+
+
+class Bucket(NamedTuple):
+    """Sentences of like length; `low` and `high` are BLEU's 95 % interval, None for a single sentence.
+
+    Words are those of an average sentence, as BLEU counts them.
+    """
+
+    name: str
+    sentences: int
+    bleu: float
+    low: float | None
+    high: float | None
+    words: float
+    reference_words: float
+    length_ratio: float
+
+
+def by_length(
+    source_lengths: list[int],
+    hypotheses: list[str],
+    references: list[list[str]],
+    *,
+    bounds: tuple[int, ...] = BOUNDS,
+    resamples: int = 1000,
+    seed: int = 1,
+    tokenize: str,
+    lowercase: bool,
+) -> list[Bucket]:
+    """Of sources of 1–10, 11–20, … words; lengths that no sentence has are left out."""
+    number = bucket_numbers(source_lengths, bounds)
+    chosen = ((name, number == place) for place, name in enumerate(bucket_names(bounds, first=1)))
+    statistics = _statistics(source_lengths, hypotheses, references, tokenize, lowercase)
+    return _buckets(chosen, statistics, resamples, seed)
+
+
+def longer_than(
+    source_lengths: list[int],
+    hypotheses: list[str],
+    references: list[list[str]],
+    *,
+    bounds: tuple[int, ...] = (0, *BOUNDS),
+    resamples: int = 1000,
+    seed: int = 1,
+    tokenize: str,
+    lowercase: bool,
+) -> list[Bucket]:
+    """Of all sources longer than 0, 10, 20, … words: what is in a bucket is in those before it too (Tu 2016)."""
+    chosen = ((f">{bound}", np.array(source_lengths) > bound) for bound in bounds)
+    statistics = _statistics(source_lengths, hypotheses, references, tokenize, lowercase)
+    return _buckets(chosen, statistics, resamples, seed)
+
+
+def bucket_numbers(values: Iterable[int], bounds: tuple[int, ...]) -> np.ndarray:
+    """A bound is the greatest value of its bucket; the last bucket has none."""
+    if not bounds or list(bounds) != sorted(set(bounds)):
+        raise ConfigurationError(f"bounds={list(bounds)}: at least one is needed, each greater than the one before it")
+    return np.searchsorted(bounds, np.array(list(values)), side="left")
+
+
+def bucket_names(bounds: tuple[int, ...], first: int) -> list[str]:
+    """From the smallest value there is: 1–10, 11–20, …, >60."""
+    smallest = [first, *(bound + 1 for bound in bounds)]
+    names = [f"{low}–{high}" if low < high else str(high) for low, high in zip(smallest, bounds, strict=False)]
+    return [*names, f">{bounds[-1]}"]
+
+
+def _statistics(
+    source_lengths: list[int], hypotheses: list[str], references: list[list[str]], tokenize: str, lowercase: bool
+) -> np.ndarray:
+    if len(source_lengths) != len(hypotheses):
+        raise ValueError(f"{len(hypotheses)} hypotheses but {len(source_lengths)} source lengths")
+    return sentence_statistics(hypotheses, references, tokenize=tokenize, lowercase=lowercase)
+
+
+def _buckets(
+    chosen: Iterable[tuple[str, np.ndarray]], statistics: np.ndarray, resamples: int, seed: int
+) -> list[Bucket]:
+    return [_bucket(name, statistics[which], resamples, seed) for name, which in chosen if which.any()]
+
+
+def _bucket(name: str, statistics: np.ndarray, resamples: int, seed: int) -> Bucket:
+    sentences = len(statistics)
+    whole = bleu_score(statistics.sum(0))
+    low, high = interval(bleu_of(draws(sentences, resamples, seed) @ statistics), sentences)
+    return Bucket(
+        name, sentences, whole.score, low, high, whole.sys_len / sentences, whole.ref_len / sentences, whole.ratio
+    )

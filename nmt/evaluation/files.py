@@ -1,0 +1,24 @@
+"""Any system's translations, in files."""
+
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from nmt.data.corpus import read_lines
+from nmt.errors import ConfigurationError, DataError
+from nmt.evaluation.bleu import all_scores
+
+
+def score_hypotheses(settings: DictConfig) -> dict[str, dict]:
+    """What hypotheses= and reference= name."""
+    if settings.hypotheses is None or settings.reference is None:
+        raise ConfigurationError("hypotheses=FILE reference=FILE: both are needed, a line a sentence each")
+    references = [settings.reference] if isinstance(settings.reference, str) else list(settings.reference)
+    said, *wanted = (list(read_lines(Path(name))) for name in (settings.hypotheses, *references))
+    for name, lines in zip(references, wanted, strict=True):
+        if len(lines) != len(said):
+            raise DataError(f"{settings.hypotheses} has {len(said)} lines, {name} {len(lines)}: one a sentence in each")
+    if not said:
+        raise DataError(f"{settings.hypotheses} is empty")
+    flavour = {"language": settings.language, "tokenize": settings.tokenize, "lowercase": settings.lowercase}
+    return {name: score._asdict() for name, score in all_scores(said, wanted, **flavour).items()}

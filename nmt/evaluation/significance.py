@@ -1,0 +1,163 @@
+"""Whether one system is better than another, or only luckier: by sentences of a test set, and by runs over seeds.
+
+sacrebleu's paired tests count only differences greater than the one found: a system against itself comes out as
+significant (p = 1 / (resamples + 1)), and by randomisation two that differ in one sentence. Here as great a difference
+counts too, and on both sides.
+"""
+
+from itertools import combinations
+from math import comb
+from statistics import mean, stdev
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.evaluation.bleu import bleu_of, sentence_statistics
+
+ROUNDING = 1e-9  # of BLEU, below which scores are the same
+SPLITS = 100_000  # ways to divide runs in two; are there more, as many are drawn
+
+
+class Comparison(NamedTuple):
+    """BLEU, and how far from the baseline's, with 95 % intervals; p is two-sided, None where nothing can be said.
+
+    `better` and `worse` are the sentences that raise and lower the baseline's BLEU where they replace its own.
+    """
+
+    name: str
+    bleu: float
+    low: float | None
+    high: float | None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    p_bootstrap: float | None = None
+    p_randomization: float | None = None
+    better: int | None = None
+    worse: int | None = None
+    p_sign: float | None = None
+
+
+class SeedComparison(NamedTuple):
+    """Of runs that differ by seed only; spread and p are None where a system has a single run."""
+
+    mean_a: float
+    sd_a: float | None
+    mean_b: float
+    sd_b: float | None
+    difference: float
+    p: float | None
+
+
+def compare_systems(
+    baseline: list[str],
+    systems: dict[str, list[str]],
+    references: list[list[str]],
+    *,
+    tokenize: str,
+    lowercase: bool,
+    resamples: int = 1000,
+    seed: int = 12345,
+) -> list[Comparison]:
+    """The baseline, then each system against it; all by the same draws, so that what is compared is the systems."""
+    own = sentence_statistics(baseline, references, tokenize=tokenize, lowercase=lowercase)
+    drawn = draws(len(baseline), resamples, seed)
+    own_samples = bleu_of(drawn @ own)
+    found = [Comparison("baseline", _corpus_bleu(own), *interval(own_samples, len(own)))]
+    for name, hypotheses in systems.items():
+        other = sentence_statistics(hypotheses, references, tokenize=tokenize, lowercase=lowercase)
+        samples = bleu_of(drawn @ other)
+        bleu, differences = _corpus_bleu(other), samples - own_samples
+        difference = bleu - found[0].bleu
+        better, worse = replaced_sentences(own, other)
+        found.append(
+            Comparison(
+                name,
+                bleu,
+                *interval(samples, len(other)),
+                difference,
+                *interval(differences, len(other)),
+                p_bootstrap=bootstrap_p(differences, difference) if len(other) > 1 else None,
+                p_randomization=randomization_p(own, other, resamples, seed),
+                better=better,
+                worse=worse,
+                p_sign=sign_test_p(better, worse),
+            )
+        )
+    return found
+
+
+def draws(sentences: int, resamples: int, seed: int) -> np.ndarray:
+    """(resample, sentence): how often each sentence is drawn into a test set of the same size."""
+    return np.random.default_rng(seed).multinomial(sentences, np.full(sentences, 1 / sentences), size=resamples)
+
+
+def interval(samples: np.ndarray, sentences: int) -> tuple[float, float] | tuple[None, None]:
+    """In which 95 % lie; drawn from one sentence they all are the same and say nothing."""
+    if sentences < 2:
+        return None, None
+    low, high = np.percentile(samples, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def bootstrap_p(differences: np.ndarray, difference: float) -> float:
+    """How often test sets drawn anew are as far from their mean as no difference is (Riezler & Maxwell 2005)."""
+    return _share(np.abs(differences - differences.mean()), abs(difference))
+
+
+def randomization_p(own: np.ndarray, other: np.ndarray, trials: int, seed: int) -> float:
+    """How often two systems are as far apart that swap their translations of a sentence with probability ½."""
+    swapped = np.random.default_rng(seed).integers(2, size=(trials, len(own))) @ (other - own)
+    apart = bleu_of(own.sum(0) + swapped) - bleu_of(other.sum(0) - swapped)
+    return _share(np.abs(apart), abs(_corpus_bleu(other) - _corpus_bleu(own)))
+
+
+def _share(values: np.ndarray, least: float) -> float:
+    """The one found counts as a draw as well: p is never zero."""
+    return (int((values >= least - ROUNDING).sum()) + 1) / (len(values) + 1)
+
+
+def replaced_sentences(own: np.ndarray, other: np.ndarray) -> tuple[int, int]:
+    """How many sentences of the other make the corpus' BLEU better, and worse, in place of its own (Collins 2005)."""
+    changes = bleu_of(own.sum(0) - own + other) - _corpus_bleu(own)
+    return int((changes > 0).sum()), int((changes < 0).sum())
+
+
+def sign_test_p(better: int, worse: int) -> float:
+    """Exact and two-sided; what is neither does not count."""
+    tosses = better + worse
+    tail = sum(comb(tosses, few) for few in range(min(better, worse) + 1))
+    return min(1.0, 2 * tail / 2**tosses)
+
+
+def _corpus_bleu(statistics: np.ndarray) -> float:
+    return float(bleu_of(statistics.sum(0)[None])[0])
+
+
+def over_seeds(scores_a: list[float], scores_b: list[float]) -> SeedComparison:
+    """By a two-sided permutation test over the runs, exact up to `SPLITS` ways to divide them.
+
+    Three runs against three can reach p = 2 / 20 at the least, four against four 2 / 70.
+    """
+    mean_a, mean_b = mean(scores_a), mean(scores_b)
+    several = len(scores_a) > 1 and len(scores_b) > 1
+    return SeedComparison(
+        mean_a,
+        stdev(scores_a) if len(scores_a) > 1 else None,
+        mean_b,
+        stdev(scores_b) if len(scores_b) > 1 else None,
+        mean_b - mean_a,
+        _permutation_p(np.array(scores_a), np.array(scores_b)) if several else None,
+    )
+
+
+def _permutation_p(a: np.ndarray, b: np.ndarray) -> float:
+    """The share of all ways to divide the runs that set them at least as far apart."""
+    runs, difference = np.concatenate([a, b]), abs(b.mean() - a.mean())
+    if exact := comb(len(runs), len(a)) <= SPLITS:
+        sums = np.array([sum(chosen) for chosen in combinations(runs.tolist(), len(a))])
+    else:
+        shuffled = np.random.default_rng(0).permuted(np.tile(runs, (SPLITS, 1)), axis=1)
+        sums = shuffled[:, : len(a)].sum(1)
+    apart = np.abs((runs.sum() - sums) / len(b) - sums / len(a))
+    return float((apart >= difference - ROUNDING).mean()) if exact else _share(apart, difference)

@@ -1,0 +1,219 @@
+"""Tests of significance against enumeration, against texts scored anew, and against sacrebleu's."""
+
+import random
+from fractions import Fraction
+from itertools import combinations, product
+from statistics import mean
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
+
+from nmt.evaluation.bleu import corpus_bleu, sentence_statistics
+from nmt.evaluation.significance import (
+    bootstrap_p,
+    compare_systems,
+    draws,
+    over_seeds,
+    randomization_p,
+    replaced_sentences,
+    sign_test_p,
+)
+
+PLAIN = {"tokenize": "none", "lowercase": False}
+
+
+def texts(sentences, *mistakes, seed=0):
+    """References, and systems that have a word wrong as often as they are told to."""
+    draw = random.Random(seed)
+    references = [draw.choices("abcdefghijkl", k=draw.randint(5, 15)) for _ in range(sentences)]
+    systems = [
+        [" ".join("x" if draw.random() < wrong else word for word in line) for line in references] for wrong in mistakes
+    ]
+    return [" ".join(line) for line in references], *systems
+
+
+def statistics_of(system, references):
+    return sentence_statistics(system, [references], **PLAIN)
+
+
+def test_the_same_system_is_never_significantly_better():
+    references, system = texts(50, 0.2)
+    _, same = compare_systems(system, {"same": list(system)}, [references], resamples=100, **PLAIN)
+    assert (same.p_bootstrap, same.p_randomization, same.p_sign) == (1, 1, 1)
+    assert (same.difference, same.difference_low, same.difference_high, same.better, same.worse) == (0, 0, 0, 0, 0)
+
+
+def test_a_system_better_in_one_sentence_is_not_significantly_better():
+    references, system = texts(50, 0.2)
+    other = [references[0], *system[1:]]
+    assert other[0] != system[0]
+    _, found = compare_systems(system, {"other": other}, [references], resamples=200, **PLAIN)
+    assert found.difference > 0
+    assert (found.better, found.worse, found.p_sign, found.p_randomization) == (1, 0, 1, 1)
+    assert found.p_bootstrap > 0.05
+
+
+def test_a_clearly_better_system_is_significantly_better_and_the_baseline_stands_first():
+    references, poor, good, awful = texts(200, 0.3, 0.1, 0.6)
+    baseline, better, worse = compare_systems(poor, {"good": good, "awful": awful}, [references], **PLAIN)
+    assert [one.name for one in (baseline, better, worse)] == ["baseline", "good", "awful"]
+    assert baseline.bleu == pytest.approx(corpus_bleu(poor, references).score)
+    assert baseline.p_bootstrap is baseline.p_randomization is baseline.p_sign is baseline.difference is None
+    for one, sign in ((better, 1), (worse, -1)):
+        assert one.difference == pytest.approx(one.bleu - baseline.bleu)
+        assert one.difference * sign > 0
+        assert one.difference_low <= one.difference <= one.difference_high
+        assert one.difference_low * sign > 0
+        assert one.difference_high * sign > 0
+        assert one.low < one.bleu < one.high
+        assert max(one.p_bootstrap, one.p_randomization, one.p_sign) < 0.01
+    assert better.better > better.worse
+    assert worse.better < worse.worse
+
+
+def test_the_same_seed_gives_the_same_figures_and_systems_do_not_disturb_each_other():
+    references, first, second, third = texts(40, 0.3, 0.28, 0.2)
+    both = compare_systems(first, {"second": second, "third": third}, [references], resamples=100, **PLAIN)
+    alone = compare_systems(first, {"third": third}, [references], resamples=100, **PLAIN)
+    other = compare_systems(first, {"third": third}, [references], resamples=100, seed=1, **PLAIN)
+    assert [both[0], both[2]] == alone
+    assert other[1].low != alone[1].low
+
+
+def test_two_systems_no_further_apart_than_chance_are_told_apart_as_often_as_p_says():
+    found = []
+    for seed in range(60):
+        references, first, second = texts(60, 0.2, 0.2, seed=seed)
+        found.append(compare_systems(first, {"second": second}, [references], resamples=99, **PLAIN)[1])
+    for name in ("p_bootstrap", "p_randomization", "p_sign"):
+        p = np.array([getattr(one, name) for one in found])
+        assert (p <= 0.05).mean() <= 0.15
+        assert 0.35 < p.mean() < 0.7
+
+
+def test_draws_are_test_sets_of_the_same_size():
+    drawn = draws(7, 50, seed=1)
+    assert drawn.shape == (50, 7)
+    assert (drawn.sum(1) == 7).all()
+    assert drawn.mean() == 1
+
+
+def test_randomisation_draws_from_all_ways_to_swap_sentences():
+    references, first, second = texts(6, 0.3, 0.1, seed=5)
+    observed = abs(corpus_bleu(second, references).score - corpus_bleu(first, references).score)
+    apart = []
+    for swaps in product((False, True), repeat=6):
+        mixed = [b if swap else a for a, b, swap in zip(first, second, swaps, strict=True)]
+        rest = [a if swap else b for a, b, swap in zip(first, second, swaps, strict=True)]
+        apart.append(abs(corpus_bleu(mixed, references).score - corpus_bleu(rest, references).score))
+    exact = mean(value >= observed - 1e-9 for value in apart)
+    p = randomization_p(statistics_of(first, references), statistics_of(second, references), 20_000, seed=0)
+    assert 0.05 < exact < 0.95
+    assert p == pytest.approx(exact, abs=0.02)
+
+
+def test_the_bootstrap_counts_what_is_as_far_from_the_mean_as_zero_is_on_both_sides():
+    differences = np.array([0.0, 1.0, 2.0, 3.0, 4.0])  # from their mean: 2 1 0 1 2
+    assert bootstrap_p(differences, 1.0) == (4 + 1) / (5 + 1)
+    assert bootstrap_p(differences, -2.0) == (2 + 1) / (5 + 1)
+    assert bootstrap_p(differences, 2.5) == (0 + 1) / (5 + 1)
+
+
+@pytest.mark.parametrize("kind", ["ar", "bs"])
+def test_p_is_sacrebleus_where_no_draw_is_exactly_as_far_apart(kind):
+    references, first, second = texts(150, 0.2, 0.177, seed=2)
+    systems, metrics = [("first", first), ("second", second)], {"BLEU": BLEU(tokenize="none", force=True)}
+    (_, theirs) = PairedTest(systems, metrics, [references], test_type=kind, n_samples=4000)()[1]["BLEU"]
+    _, ours = compare_systems(first, {"second": second}, [references], resamples=4000, **PLAIN)
+    assert ours.bleu == pytest.approx(theirs.score)
+    if kind == "ar":
+        assert 0.01 < theirs.p_value < 0.5
+        assert ours.p_randomization == pytest.approx(theirs.p_value, abs=0.03)
+    else:
+        assert (ours.high - ours.low) / 2 == pytest.approx(theirs.ci, rel=0.1)
+        assert theirs.p_value <= ours.p_bootstrap + 0.02  # sacrebleu looks at one side of the draws
+        assert ours.p_bootstrap == pytest.approx(ours.p_randomization, abs=0.05)
+
+
+def test_sentences_are_better_or_worse_by_the_bleu_of_the_text_they_replace_one_of():
+    references, first, second = texts(30, 0.3, 0.2)
+    second[4] = ""
+    second[5] = first[5]
+    whole = corpus_bleu(first, references).score
+    changes = [
+        corpus_bleu([*first[:index], line, *first[index + 1 :]], references).score - whole
+        for index, line in enumerate(second)
+    ]
+    better, worse = sum(change > 1e-9 for change in changes), sum(change < -1e-9 for change in changes)
+    assert replaced_sentences(statistics_of(first, references), statistics_of(second, references)) == (better, worse)
+    assert better + worse < 30
+
+
+def test_the_sign_test_is_exact():
+    assert sign_test_p(8, 2) == sign_test_p(2, 8) == 2 * (1 + 10 + 45) / 1024
+    assert sign_test_p(0, 0) == sign_test_p(1, 0) == sign_test_p(5, 5) == 1
+    coins = sum(abs(2 * sum(tosses) - 9) >= 5 for tosses in product((0, 1), repeat=9))
+    assert sign_test_p(7, 2) == pytest.approx(coins / 2**9)
+    term, tail = Fraction(1), Fraction(1)
+    for few in range(1, 1201):  # each binomial coefficient from the one before it
+        term = term * (2500 - few + 1) / few
+        tail += term
+    assert sign_test_p(1300, 1200) == pytest.approx(float(2 * tail / 2**2500), rel=1e-12)
+    assert 0 <= sign_test_p(5000, 0) < 1e-300
+
+
+def test_one_sentence_says_nothing():
+    baseline, other = compare_systems(["a b c x"], {"other": ["a b c d"]}, [["a b c d"]], resamples=50, **PLAIN)
+    assert (baseline.low, other.high, other.difference_low, other.p_bootstrap) == (None, None, None, None)
+    assert (other.p_randomization, other.p_sign) == (1, 1)
+
+
+def test_empty_lines_are_translations_too():
+    references, good = texts(60, 0.1)
+    _, other = compare_systems([""] * 60, {"good": good}, [references], resamples=200, **PLAIN)
+    assert other.difference == pytest.approx(other.bleu)
+    assert other.p_randomization < 0.01
+    assert (other.better, other.worse) == (60, 0)
+
+
+def test_systems_of_another_length_are_named_by_their_lines():
+    with pytest.raises(ValueError, match="1 hypotheses but 2 references"):
+        compare_systems(["a", "b"], {"short": ["a"]}, [["a", "b"]], **PLAIN)
+    with pytest.raises(ValueError, match="3 hypotheses but 2 references"):
+        compare_systems(["a", "b", "c"], {}, [["a", "b"]], **PLAIN)
+
+
+def test_runs_over_seeds_are_compared_by_all_ways_to_divide_them():
+    found = over_seeds([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
+    assert found == pytest.approx((2, 1, 5, 1, 3, 2 / 20))
+    a, b = [20.1, 21.4, 20.7], [21.0, 21.9, 20.9, 22.3]
+    runs, observed = a + b, abs(mean(b) - mean(a))
+    apart = []
+    for chosen in combinations(range(7), 3):
+        rest = [runs[i] for i in range(7) if i not in chosen]
+        apart.append(abs(mean(rest) - mean(runs[i] for i in chosen)) >= observed - 1e-9)
+    assert over_seeds(a, b).p == pytest.approx(mean(apart))
+    assert over_seeds(a, b).p == pytest.approx(over_seeds(b, a).p)
+
+
+def test_the_same_scores_are_no_difference():
+    assert over_seeds([20.0, 21.0], [20.0, 21.0]).p == 1
+    assert over_seeds([20.0, 20.0, 20.0], [20.0, 20.0, 20.0]).p == 1
+
+
+@pytest.mark.parametrize(("a", "b"), [([20.0], [25.0]), ([20.0], [25.0, 25.1, 25.2]), ([20.0, 20.1], [25.0])])
+def test_a_single_run_gives_no_p(a, b):
+    found = over_seeds(a, b)
+    assert found.p is None
+    assert (found.sd_a is None, found.sd_b is None) == (len(a) == 1, len(b) == 1)
+    assert found.difference == pytest.approx(mean(b) - mean(a))
+
+
+def test_many_runs_are_divided_by_draws():
+    draw = random.Random(0)
+    a, b = [draw.gauss(20, 0.5) for _ in range(12)], [draw.gauss(20, 0.5) for _ in range(12)]
+    assert over_seeds(a, b).p > 0.05
+    assert over_seeds(a, [score + 2 for score in b]).p < 0.001
+    assert over_seeds(a, [score + 2 for score in b]).p > 0
