@@ -1,5 +1,5 @@
-"""What the configuration files compute: ${twice:…}, ${half:…}, ${default:…,…}, ${folder_name:…}, ${stage:}, ${choices:},
-${sweep_of:} and ${run_id:}.
+"""What the configuration files compute: ${twice:…}, ${half:…}, ${default:…,…}, ${folder_name:…}, ${stage:},
+${choices:}, ${sweep_of:} and ${run_id:}.
 
 Importing registers it.
 """
