@@ -104,14 +104,15 @@ def quoted(path: Path) -> str:
 
 
 def defaults_of(name: str) -> DictConfig:
-    """The settings of a verb that searches."""
-    return OmegaConf.merge(*(OmegaConf.load(CONFIGURATIONS / f"{part}.yaml") for part in ("search", name)))
+    """The settings of a verb: those that its `defaults` name, and its own."""
+    own = OmegaConf.load(CONFIGURATIONS / f"{name}.yaml")
+    return OmegaConf.merge(*map(defaults_of, own.pop("defaults", [])), own)
 
 
 def read_arguments(
     name: str, arguments: list[str], usage: str, *, takes_data: bool = False
 ) -> tuple[DictConfig, list[str]]:
-    """KEY=VALUE arguments over conf/search.yaml and conf/NAME.yaml; with `takes_data` those that begin with `data.` are
+    """KEY=VALUE arguments over conf/NAME.yaml; with `takes_data` those that begin with `data.` are
     given back as they are, for the run's own data settings."""
     if any(argument in ("-h", "--help", "help") for argument in arguments):
         print(usage.strip())

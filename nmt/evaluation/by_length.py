@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.errors import ConfigurationError
-from nmt.evaluation.bleu import bleu_of, bleu_score, sentence_statistics
+from nmt.evaluation.bleu import bleu_of, bleu_score
 from nmt.evaluation.significance import draws, interval
 
 BOUNDS = (10, 20, 30, 40, 50, 60)
@@ -30,37 +30,29 @@ class Bucket(NamedTuple):
 
 def by_length(
     source_lengths: list[int],
-    hypotheses: list[str],
-    references: list[list[str]],
+    statistics: np.ndarray,
     *,
     bounds: tuple[int, ...] = BOUNDS,
     resamples: int = 1000,
     seed: int = 1,
-    tokenize: str,
-    lowercase: bool,
 ) -> list[Bucket]:
-    """Of sources of 1–10, 11–20, … words; lengths that no sentence has are left out."""
+    """Of sources of 1–10, 11–20, … words, given `sentence_statistics`; lengths that no sentence has are left out."""
     number = bucket_numbers(source_lengths, bounds)
     chosen = ((name, number == place) for place, name in enumerate(bucket_names(bounds, first=1)))
-    statistics = _statistics(source_lengths, hypotheses, references, tokenize, lowercase)
-    return _buckets(chosen, statistics, resamples, seed)
+    return _buckets(chosen, source_lengths, statistics, resamples, seed)
 
 
 def longer_than(
     source_lengths: list[int],
-    hypotheses: list[str],
-    references: list[list[str]],
+    statistics: np.ndarray,
     *,
     bounds: tuple[int, ...] = (0, *BOUNDS),
     resamples: int = 1000,
     seed: int = 1,
-    tokenize: str,
-    lowercase: bool,
 ) -> list[Bucket]:
     """Of all sources longer than 0, 10, 20, … words: what is in a bucket is in those before it too (Tu 2016)."""
     chosen = ((f">{bound}", np.array(source_lengths) > bound) for bound in bounds)
-    statistics = _statistics(source_lengths, hypotheses, references, tokenize, lowercase)
-    return _buckets(chosen, statistics, resamples, seed)
+    return _buckets(chosen, source_lengths, statistics, resamples, seed)
 
 
 def bucket_numbers(values: Iterable[int], bounds: tuple[int, ...]) -> np.ndarray:
@@ -77,17 +69,15 @@ def bucket_names(bounds: tuple[int, ...], first: int) -> list[str]:
     return [*names, f">{bounds[-1]}"]
 
 
-def _statistics(
-    source_lengths: list[int], hypotheses: list[str], references: list[list[str]], tokenize: str, lowercase: bool
-) -> np.ndarray:
-    if len(source_lengths) != len(hypotheses):
-        raise ValueError(f"{len(hypotheses)} hypotheses but {len(source_lengths)} source lengths")
-    return sentence_statistics(hypotheses, references, tokenize=tokenize, lowercase=lowercase)
-
-
 def _buckets(
-    chosen: Iterable[tuple[str, np.ndarray]], statistics: np.ndarray, resamples: int, seed: int
+    chosen: Iterable[tuple[str, np.ndarray]],
+    source_lengths: list[int],
+    statistics: np.ndarray,
+    resamples: int,
+    seed: int,
 ) -> list[Bucket]:
+    if len(source_lengths) != len(statistics):
+        raise ValueError(f"{len(statistics)} hypotheses but {len(source_lengths)} source lengths")
     return [_bucket(name, statistics[which], resamples, seed) for name, which in chosen if which.any()]
 
 

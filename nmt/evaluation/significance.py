@@ -5,6 +5,7 @@ significant (p = 1 / (resamples + 1)), and by randomisation two that differ in o
 counts too, and on both sides.
 """
 
+from functools import lru_cache
 from itertools import combinations
 from math import comb
 from statistics import mean, stdev
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.evaluation.bleu import bleu_of, sentence_statistics
+from nmt.evaluation.bleu import bleu_of
 
 ROUNDING = 1e-9  # of BLEU, below which scores are the same
 SPLITS = 100_000  # ways to divide runs in two; are there more, as many are drawn
@@ -50,22 +51,18 @@ class SeedComparison(NamedTuple):
 
 
 def compare_systems(
-    baseline: list[str],
-    systems: dict[str, list[str]],
-    references: list[list[str]],
-    *,
-    tokenize: str,
-    lowercase: bool,
-    resamples: int = 1000,
-    seed: int = 12345,
+    own: np.ndarray, systems: dict[str, np.ndarray], *, resamples: int = 1000, seed: int = 12345
 ) -> list[Comparison]:
-    """The baseline, then each system against it; all by the same draws, so that what is compared is the systems."""
-    own = sentence_statistics(baseline, references, tokenize=tokenize, lowercase=lowercase)
-    drawn = draws(len(baseline), resamples, seed)
+    """The baseline, then each system against it, all given as `sentence_statistics`.
+
+    All by the same draws, so that what is compared is the systems.
+    """
+    drawn = draws(len(own), resamples, seed)
     own_samples = bleu_of(drawn @ own)
     found = [Comparison("baseline", _corpus_bleu(own), *interval(own_samples, len(own)))]
-    for name, hypotheses in systems.items():
-        other = sentence_statistics(hypotheses, references, tokenize=tokenize, lowercase=lowercase)
+    for name, other in systems.items():
+        if len(other) != len(own):
+            raise ValueError(f"{name}: {len(other)} sentences but {len(own)} of the baseline")
         samples = bleu_of(drawn @ other)
         bleu, differences = _corpus_bleu(other), samples - own_samples
         difference = bleu - found[0].bleu
@@ -87,9 +84,12 @@ def compare_systems(
     return found
 
 
+@lru_cache(maxsize=8)
 def draws(sentences: int, resamples: int, seed: int) -> np.ndarray:
     """(resample, sentence): how often each sentence is drawn into a test set of the same size."""
-    return np.random.default_rng(seed).multinomial(sentences, np.full(sentences, 1 / sentences), size=resamples)
+    drawn = np.random.default_rng(seed).multinomial(sentences, np.full(sentences, 1 / sentences), size=resamples)
+    drawn.flags.writeable = False
+    return drawn
 
 
 def interval(samples: np.ndarray, sentences: int) -> tuple[float, float] | tuple[None, None]:

@@ -19,8 +19,8 @@ from nmt.data.module import TranslationData
 from nmt.data.prepared import EncodedText, Sides
 from nmt.evaluation.adequacy import over_and_under_translation, repetition
 from nmt.evaluation.alignments import forced_scores, gold_of
-from nmt.evaluation.bleu import all_scores, corpus_bleu
-from nmt.evaluation.by_length import by_length
+from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
+from nmt.evaluation.by_length import by_length, longer_than
 from nmt.evaluation.rare_words import by_frequency
 from nmt.run import Run, write_json, write_text
 from nmt.search.alignment import links, pharaoh
@@ -65,7 +65,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
         "search": asdict(how),
         "unknown": settings.unknown,
         "scores": score(translator, data, lines, translations, unreplaced) | aligned,
-        "by_length": lengths_of(translator, data, lines, translations),
+        **lengths_of(translator, data, lines, translations),
         "by_frequency": frequencies_of(translator, data, lines, translations) if settings.by_frequency else None,
         "sentences_per_second": round(len(lines) / seconds, 1),
     }
@@ -127,12 +127,14 @@ def score(
 
 def lengths_of(
     translator: TextTranslator, data: TranslationData, lines: list[Line], translations: list[Translation]
-) -> list[dict[str, Any]]:
+) -> dict[str, list[dict[str, Any]]]:
     """By the source's words."""
     preprocess = translator.languages.source.preprocessing
     lengths = [len(preprocess(line.source).split()) for line in lines]
     texts, references = [translation.text for translation in translations], [line.target for line in lines]
-    return [bucket._asdict() for bucket in by_length(lengths, texts, [references], **data.score)]
+    statistics = sentence_statistics(texts, references, **data.score)
+    found = {"by_length": by_length(lengths, statistics), "longer_than": longer_than(lengths, statistics)}
+    return {name: [bucket._asdict() for bucket in buckets] for name, buckets in found.items()}
 
 
 def frequencies_of(

@@ -34,13 +34,18 @@ def texts(sentences, *mistakes, seed=0):
     return [" ".join(line) for line in references], *systems
 
 
+def compared(baseline, systems, references, **how):
+    others = {name: statistics_of(system, references) for name, system in systems.items()}
+    return compare_systems(statistics_of(baseline, references), others, **how)
+
+
 def statistics_of(system, references):
     return sentence_statistics(system, [references], **PLAIN)
 
 
 def test_the_same_system_is_never_significantly_better():
     references, system = texts(50, 0.2)
-    _, same = compare_systems(system, {"same": list(system)}, [references], resamples=100, **PLAIN)
+    _, same = compared(system, {"same": list(system)}, references, resamples=100)
     assert (same.p_bootstrap, same.p_randomization, same.p_sign) == (1, 1, 1)
     assert (same.difference, same.difference_low, same.difference_high, same.better, same.worse) == (0, 0, 0, 0, 0)
 
@@ -49,7 +54,7 @@ def test_a_system_better_in_one_sentence_is_not_significantly_better():
     references, system = texts(50, 0.2)
     other = [references[0], *system[1:]]
     assert other[0] != system[0]
-    _, found = compare_systems(system, {"other": other}, [references], resamples=200, **PLAIN)
+    _, found = compared(system, {"other": other}, references, resamples=200)
     assert found.difference > 0
     assert (found.better, found.worse, found.p_sign, found.p_randomization) == (1, 0, 1, 1)
     assert found.p_bootstrap > 0.05
@@ -57,7 +62,7 @@ def test_a_system_better_in_one_sentence_is_not_significantly_better():
 
 def test_a_clearly_better_system_is_significantly_better_and_the_baseline_stands_first():
     references, poor, good, awful = texts(200, 0.3, 0.1, 0.6)
-    baseline, better, worse = compare_systems(poor, {"good": good, "awful": awful}, [references], **PLAIN)
+    baseline, better, worse = compared(poor, {"good": good, "awful": awful}, references)
     assert [one.name for one in (baseline, better, worse)] == ["baseline", "good", "awful"]
     assert baseline.bleu == pytest.approx(corpus_bleu(poor, references).score)
     assert baseline.p_bootstrap is baseline.p_randomization is baseline.p_sign is baseline.difference is None
@@ -75,9 +80,9 @@ def test_a_clearly_better_system_is_significantly_better_and_the_baseline_stands
 
 def test_the_same_seed_gives_the_same_figures_and_systems_do_not_disturb_each_other():
     references, first, second, third = texts(40, 0.3, 0.28, 0.2)
-    both = compare_systems(first, {"second": second, "third": third}, [references], resamples=100, **PLAIN)
-    alone = compare_systems(first, {"third": third}, [references], resamples=100, **PLAIN)
-    other = compare_systems(first, {"third": third}, [references], resamples=100, seed=1, **PLAIN)
+    both = compared(first, {"second": second, "third": third}, references, resamples=100)
+    alone = compared(first, {"third": third}, references, resamples=100)
+    other = compared(first, {"third": third}, references, resamples=100, seed=1)
     assert [both[0], both[2]] == alone
     assert other[1].low != alone[1].low
 
@@ -86,7 +91,7 @@ def test_two_systems_no_further_apart_than_chance_are_told_apart_as_often_as_p_s
     found = []
     for seed in range(60):
         references, first, second = texts(60, 0.2, 0.2, seed=seed)
-        found.append(compare_systems(first, {"second": second}, [references], resamples=99, **PLAIN)[1])
+        found.append(compared(first, {"second": second}, references, resamples=99)[1])
     for name in ("p_bootstrap", "p_randomization", "p_sign"):
         p = np.array([getattr(one, name) for one in found])
         assert (p <= 0.05).mean() <= 0.15
@@ -126,7 +131,7 @@ def test_p_is_sacrebleus_where_no_draw_is_exactly_as_far_apart(kind):
     references, first, second = texts(150, 0.2, 0.177, seed=2)
     systems, metrics = [("first", first), ("second", second)], {"BLEU": BLEU(tokenize="none", force=True)}
     (_, theirs) = PairedTest(systems, metrics, [references], test_type=kind, n_samples=4000)()[1]["BLEU"]
-    _, ours = compare_systems(first, {"second": second}, [references], resamples=4000, **PLAIN)
+    _, ours = compared(first, {"second": second}, references, resamples=4000)
     assert ours.bleu == pytest.approx(theirs.score)
     if kind == "ar":
         assert 0.01 < theirs.p_value < 0.5
@@ -165,24 +170,24 @@ def test_the_sign_test_is_exact():
 
 
 def test_one_sentence_says_nothing():
-    baseline, other = compare_systems(["a b c x"], {"other": ["a b c d"]}, [["a b c d"]], resamples=50, **PLAIN)
+    baseline, other = compared(["a b c x"], {"other": ["a b c d"]}, ["a b c d"], resamples=50)
     assert (baseline.low, other.high, other.difference_low, other.p_bootstrap) == (None, None, None, None)
     assert (other.p_randomization, other.p_sign) == (1, 1)
 
 
 def test_empty_lines_are_translations_too():
     references, good = texts(60, 0.1)
-    _, other = compare_systems([""] * 60, {"good": good}, [references], resamples=200, **PLAIN)
+    _, other = compared([""] * 60, {"good": good}, references, resamples=200)
     assert other.difference == pytest.approx(other.bleu)
     assert other.p_randomization < 0.01
     assert (other.better, other.worse) == (60, 0)
 
 
 def test_systems_of_another_length_are_named_by_their_lines():
-    with pytest.raises(ValueError, match="1 hypotheses but 2 references"):
-        compare_systems(["a", "b"], {"short": ["a"]}, [["a", "b"]], **PLAIN)
+    with pytest.raises(ValueError, match="short: 1 sentences but 2 of the baseline"):
+        compare_systems(statistics_of(["a", "b"], ["a", "b"]), {"short": statistics_of(["a"], ["a"])})
     with pytest.raises(ValueError, match="3 hypotheses but 2 references"):
-        compare_systems(["a", "b", "c"], {}, [["a", "b"]], **PLAIN)
+        statistics_of(["a", "b", "c"], ["a", "b"])
 
 
 def test_runs_over_seeds_are_compared_by_all_ways_to_divide_them():

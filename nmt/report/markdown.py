@@ -1,0 +1,116 @@
+"""A comparison's tables as Markdown."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+FIRST = ("bleu", "chrf", "ter", "perplexity", "aer")  # scores of the first table; all others follow in a second
+
+
+def markdown(tables: Mapping[str, Any]) -> str:
+    names = [score["name"] for score in tables["scores"]]
+    others = [name for name in names if name not in FIRST]
+    lines = [
+        f"# Compared on {_text(tables['test'])}",
+        "",
+        f"{tables['sentences']} sentences; differences are to {_text(tables['baseline'])}; p over sentences by paired "
+        f"bootstrap ({tables['resamples']} resamples, the first seed of each), over seeds by permutation. "
+        f"sacrebleu {_text(tables['signature'])}",
+        "",
+        *_table(_leaderboard(tables, [name for name in FIRST if name in names])),
+    ]
+    if others:
+        heads = ["system", *(_words(name) for name in others)]
+        rows = ([row["system"], *(shown(row["scores"].get(name)) for name in others)] for row in tables["systems"])
+        lines += ["", "## Other scores", "", *_table([heads, *rows])]
+    lines += ["", "## BLEU by source length", "", *_table(_by_length(tables["by_length"]))]
+    if tables["not_compared"]:
+        rows = ([one["run"], one["reason"]] for one in tables["not_compared"])
+        lines += ["", "## Not compared", "", *_table([["run", "reason"], *rows])]
+    if tables["notes"]:
+        rows = ([one["run"], one["note"]] for one in tables["notes"])
+        lines += ["", "## Not shown", "", *_table([["run", "what is missing"], *rows])]
+    return "\n".join(lines) + "\n"
+
+
+def _leaderboard(tables: Mapping[str, Any], names: Sequence[str]) -> list[list[Any]]:
+    several = any(len(row["runs"]) > 1 for row in tables["systems"])
+    heads = ["system", *(["n"] if several else []), *(_words(name) for name in names), "Δ BLEU", "p (sentences)"]
+    heads += [*(["p (seeds)"] if several else []), "parameters", "words/s", "time", "steps", *tables["settings"]]
+    rows = []
+    for row in tables["systems"]:
+        difference = row["difference"] or {}
+        first = difference.get("first_seeds", {})
+        rows.append(
+            [
+                row["system"],
+                *([len(row["runs"])] if several else []),
+                *(shown(row["scores"].get(name)) for name in names),
+                "baseline" if row["system"] == tables["baseline"] else _signed(difference.get("bleu")),
+                _p(first.get("p_bootstrap")),
+                *([_p(difference.get("p_seeds"))] if several else []),
+                "" if row["parameters"] is None else f"{row['parameters']:,}",
+                shown(row["tokens_per_second"], digits=0),
+                _time(row["seconds"]),
+                shown(row["steps"], digits=0),
+                *(_setting(row["settings"][name]) for name in tables["settings"]),
+            ]
+        )
+    return [heads, *rows]
+
+
+def _by_length(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[list[Any]]:
+    buckets = {bucket["name"]: bucket["sentences"] for of_system in found.values() for bucket in of_system}
+    heads = ["system", *(f"{name} ({count})" for name, count in buckets.items())]
+    return [heads, *([system, *(_interval(bucket) for bucket in of)] for system, of in found.items())]
+
+
+def _interval(bucket: Mapping[str, Any]) -> str:
+    low, high = bucket["low"], bucket["high"]
+    return f"{bucket['bleu']:.2f}" + ("" if low is None else f" [{low:.1f}, {high:.1f}]")
+
+
+def shown(found: Mapping[str, float] | None, digits: int = 2) -> str:
+    """Mean ± standard deviation."""
+    if found is None:
+        return ""
+    deviation = f" ± {found['deviation']:,.{digits}f}" if "deviation" in found else ""
+    return f"{found['mean']:,.{digits}f}{deviation}"
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.2f}".replace("-", "−")
+
+
+def _p(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _time(seconds: Mapping[str, float] | None) -> str:
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds["mean"]), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _setting(value: Any) -> str:
+    return "–" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _words(name: str) -> str:
+    return {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "aer": "AER"}.get(name, name.replace("_", " "))
+
+
+def _table(rows: Iterable[Sequence[Any]]) -> list[str]:
+    heads, *others = [[_text(cell) for cell in row] for row in rows]
+    return [_line(heads), _line(["---"] * len(heads)), *map(_line, others)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _text(value: Any) -> str:
+    """Nothing of it is markup."""
+    text = " ".join(str(value).split()).replace("\\", "\\\\").replace("|", "\\|")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "\\`").replace("*", "\\*")

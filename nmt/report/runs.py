@@ -1,0 +1,386 @@
+"""Run folders as they are found on a disk: whole, half written, or damaged.
+
+A file that cannot be read costs what it holds, and is told; it never costs another run.
+"""
+
+import csv
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+
+from nmt.errors import UserError
+from nmt.evaluation.bleu import sentence_statistics
+
+MARKS = ("summary.json", "metrics.csv", "checkpoints", ".hydra")  # any of them makes a folder a run's
+SWEEP = "sweep.json"
+DEEPEST = 6  # folders below the one named, where runs are looked for
+POINTS = 300  # of a curve, at most
+CURVES = {"loss": ("train/loss", "valid/loss"), "perplexity": ("valid/perplexity",), "bleu": ("valid/bleu",)}
+SPEED = "train/tokens_per_second"
+YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class UnreadableError(Exception):
+    """Why a run, or a part of it, cannot be shown; in words for those who look for it."""
+
+
+class LeftOut(NamedTuple):
+    """What is not compared."""
+
+    run: str
+    reason: str
+
+
+class Sentence(NamedTuple):
+    source: str
+    reference: str
+    hypothesis: str
+    source_words: list[str]
+    words: list[str]
+
+
+@dataclass
+class Evaluated:
+    """A run on a test set."""
+
+    scores: dict[str, float]
+    signatures: dict[str, str]
+    search: dict[str, Any]
+    sentences: list[Sentence]
+    alignments: Path
+    digest: str  # of sources and references
+
+    @property
+    def hypotheses(self) -> list[str]:
+        return [sentence.hypothesis for sentence in self.sentences]
+
+    @property
+    def references(self) -> list[list[str]]:
+        return [[sentence.reference for sentence in self.sentences]]
+
+    @cached_property
+    def statistics(self) -> np.ndarray:
+        """(sentence, 10): what BLEU is made of."""
+        return sentence_statistics(self.hypotheses, self.references, **self.counting)
+
+    @property
+    def counting(self) -> dict[str, Any]:
+        """How BLEU was counted: nrefs:1|case:lc|tok:13a"""
+        said = dict(part.split(":", 1) for part in self.signatures.get("bleu", "").split("|") if ":" in part)
+        return {"tokenize": said.get("tok", "13a"), "lowercase": said.get("case") == "lc"}
+
+
+class Curves(NamedTuple):
+    series: dict[str, dict[str, list[list[float]]]]  # loss, perplexity, bleu: column: steps and values
+    speed: float | None  # target words a second, the median
+
+
+@dataclass
+class RunFolder:
+    """What is known of a run; `notes` tell what could not be read."""
+
+    folder: Path
+    name: str = ""
+    state: str = ""  # of a job that has not begun
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """An ensemble of runs has none: it was never trained."""
+        return {"status": "ensemble"} if self.is_ensemble else read_json(self.folder / "summary.json")
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """As composed, interpolations unresolved."""
+        found = self._noted(lambda: read_yaml(self.folder / ".hydra" / "config.yaml"), "its settings are not known", {})
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def config_text(self) -> str:
+        return read_text(self.folder / ".hydra" / "config.yaml", "") if self.config else ""
+
+    @cached_property
+    def overrides(self) -> list[str]:
+        path = self.folder / ".hydra" / "overrides.yaml"
+        found = self._noted(lambda: read_yaml(path), "its command line is not known", [])
+        return [str(override) for override in found] if isinstance(found, list) else []
+
+    @cached_property
+    def choices(self) -> dict[str, str]:
+        """Group by group what was chosen, where Hydra says so."""
+        try:
+            found = read_yaml(self.folder / ".hydra" / "hydra.yaml")["hydra"]["runtime"]["choices"]
+        except (UnreadableError, LookupError, TypeError):
+            return {}
+        items = found.items() if isinstance(found, dict) else ()
+        return {str(group): str(choice) for group, choice in items if choice is not None}
+
+    @cached_property
+    def curves(self) -> Curves:
+        return self._noted(lambda: read_curves(self.folder / "metrics.csv"), "no learning curves", Curves({}, None))
+
+    @property
+    def seed(self) -> Any:
+        return self.config.get("seed")
+
+    @property
+    def tests(self) -> list[str]:
+        return sorted(path.parent.name for path in self.folder.glob("*/scores.json"))
+
+    @property
+    def wandb(self) -> str | None:
+        """Where its W&B files are; what is offline can be sent."""
+        found = sorted(self.folder.glob("wandb/*run-*"))
+        return str(found[-1]) if found else None
+
+    def must_be_completed(self) -> None:
+        if self.state:
+            raise UnreadableError(f"{self.state}: it has not begun")
+        status = self.summary.get("status")
+        if status in ("completed", "ensemble"):
+            return
+        error = first_line(self.summary.get("error", ""))
+        raise UnreadableError(f"{status or 'summary.json has no status'}{f': {error}' if error else ''}")
+
+    def on(self, test: str) -> Evaluated:
+        if not (self.folder / test / "scores.json").is_file():
+            others = f"; it was on {', '.join(self.tests)}" if self.tests else ""
+            raise UnreadableError(f"not evaluated on {test}{others}: python evaluate.py run=FOLDER data.test={test}")
+        return read_evaluated(self.folder / test)
+
+    @cached_property
+    def is_ensemble(self) -> bool:
+        return not (self.folder / "summary.json").is_file() and len(_members(self.folder)) > 1
+
+    def _noted(self, read: Any, cost: str, instead: Any) -> Any:
+        try:
+            return read()
+        except UnreadableError as error:
+            if not self.is_ensemble:
+                self.notes.append(f"{error}: {cost}")
+            return instead
+
+
+def find_runs(paths: Sequence[str]) -> list[RunFolder]:
+    """Each once, in the order given; jobs of a sweep that have not begun are among them."""
+    found: dict[Path, RunFolder] = {}
+    for path in map(Path, paths):
+        if path.is_file():
+            raise UserError(f"{path}: is a file; name the folder of a run, or of a sweep")
+        if not path.is_dir():
+            raise UserError(f"{path}: no such folder")
+        for run in (*map(RunFolder, _runs_under(path)), *_not_begun(path)):
+            found.setdefault(run.folder.resolve(), run)
+    runs = list(found.values())
+    if not runs:
+        named = ", ".join(paths)
+        raise UserError(f"{named}: no run there; a run's folder holds summary.json, a sweep's holds runs' folders")
+    for run, name in zip(runs, _names([run.folder for run in runs]), strict=True):
+        run.name = name
+    return runs
+
+
+def _runs_under(path: Path) -> Iterator[Path]:
+    """What lies in a run is no other run."""
+    for place, inner, files in os.walk(path):
+        folder = Path(place)
+        if SWEEP not in files and is_run(folder, {*inner, *files}):
+            inner.clear()
+            yield folder
+        inner[:] = sorted((name for name in inner if not name.startswith(".")), key=_naturally)
+        if len(folder.parts) - len(path.parts) >= DEEPEST:
+            inner.clear()
+
+
+def is_run(folder: Path, held: set[str]) -> bool:
+    return bool(held.intersection(MARKS)) or len(_members(folder)) > 1
+
+
+def _members(folder: Path) -> list[Any]:
+    """The runs that an ensemble, which leaves nothing but its results, is made of."""
+    for path in sorted(folder.glob("*/scores.json")):
+        try:
+            members = read_json(path).get("members")
+        except UnreadableError:
+            continue
+        if isinstance(members, list):
+            return members
+    return []
+
+
+def _not_begun(path: Path) -> list[RunFolder]:
+    try:
+        jobs = read_json(path / SWEEP)["jobs"]
+        missing = [job for job in jobs if not (path / job["folder"]).is_dir()]
+        runs = [RunFolder(path / job["folder"], state=str(job["status"])) for job in missing]
+        for run, job in zip(runs, missing, strict=True):
+            run.overrides = [str(override) for override in job["overrides"]]
+    except (UnreadableError, LookupError, TypeError):
+        return []
+    return runs
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """What is left of each path without the folders that all of them lie in."""
+    absolute = [Path(os.path.abspath(folder)) for folder in folders]
+    shared = os.path.commonpath([path.parent for path in absolute]) if absolute else ""
+    return [path.relative_to(shared).as_posix() for path in absolute]
+
+
+def _naturally(name: str) -> list[tuple[int, Any]]:
+    """seed=2 before seed=10."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
+
+
+def read_evaluated(folder: Path) -> Evaluated:
+    where = folder.name
+    stored = read_json(folder / "scores.json", f"{where}/scores.json")
+    scores, signatures = _scores(stored.get("scores"), f"{where}/scores.json")
+    sentences = read_sentences(folder / "sentences.jsonl", f"{where}/sentences.jsonl")
+    if stored.get("sentences") != len(sentences):
+        raise UnreadableError(
+            f"{where}/scores.json is of {stored.get('sentences')} sentences, sentences.jsonl of {len(sentences)}; "
+            "evaluate it again"
+        )
+    search = stored.get("search") if isinstance(stored.get("search"), dict) else {}
+    how = {f"search.{key}": value for key, value in search.items()} | {"unknown": stored.get("unknown", "keep")}
+    digest = digest_of((sentence.source, sentence.reference) for sentence in sentences)
+    return Evaluated(scores, signatures, how, sentences, folder / "alignments.npz", digest)
+
+
+def _scores(stored: Any, where: str) -> tuple[dict[str, float], dict[str, str]]:
+    if not isinstance(stored, Mapping):
+        raise UnreadableError(f"{where} holds no scores; evaluate it again")
+    values = {name: one.get("score") if isinstance(one, Mapping) else one for name, one in stored.items()}
+    scores = {name: float(value) for name, value in values.items() if is_number(value)}
+    if "bleu" not in scores:
+        raise UnreadableError(f"{where} holds no BLEU; evaluate it again")
+    signed = {name: one["signature"] for name, one in stored.items() if isinstance(one, Mapping) and "signature" in one}
+    return scores, signed
+
+
+def read_sentences(path: Path, where: str) -> list[Sentence]:
+    if not path.is_file():
+        raise UnreadableError(f"has no {where}: evaluate it again")
+    sentences = []
+    for number, line in enumerate(read_text(path, where).split("\n"), start=1):
+        if line:
+            try:
+                sentences.append(_sentence(json.loads(line)))
+            except (ValueError, TypeError, LookupError, RecursionError):
+                raise UnreadableError(f"{where}, line {number}: not a sentence's JSON; evaluate it again") from None
+    if not sentences:
+        raise UnreadableError(f"{where} is empty; evaluate it again")
+    return sentences
+
+
+def _sentence(stored: Mapping[str, Any]) -> Sentence:
+    texts = [stored[key] for key in ("source", "reference", "hypothesis")]
+    words = [[str(word) for word in stored.get(key) or ()] for key in ("source_words", "words")]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError
+    return Sentence(*texts, *words)
+
+
+def read_curves(path: Path) -> Curves:
+    lines = read_text(path, path.name).splitlines()
+    rows = list(csv.DictReader(line for line in lines if line.strip("\0")))
+    if not rows or "step" not in rows[0]:
+        raise UnreadableError("metrics.csv holds no steps")
+    found = {
+        name: {column: points for column in columns if (points := _points(rows, column))}
+        for name, columns in CURVES.items()
+    }
+    speeds = sorted(values[1]) if (values := _points(rows, SPEED)) else []
+    series = {name: {column: thinned(points) for column, points in of.items()} for name, of in found.items() if of}
+    return Curves(series, speeds[len(speeds) // 2] if speeds else None)
+
+
+def _points(rows: Sequence[Mapping[str, Any]], column: str) -> list[list[float]]:
+    """Rows are sparse: a column has its values in some of them."""
+    steps, values = [], []
+    for number, row in enumerate(rows, start=2):
+        if row.get(column):
+            try:
+                step, value = float(row["step"]), float(row[column])
+            except (TypeError, ValueError):
+                raise UnreadableError(f"metrics.csv, line {number}: {column} is not a number") from None
+            if math.isfinite(step) and math.isfinite(value):
+                steps.append(step)
+                values.append(float(f"{value:.5g}"))
+    return [steps, values] if steps else []
+
+
+def thinned(points: list[list[float]]) -> list[list[float]]:
+    """Few enough to be drawn; the last stays."""
+    count = len(points[0])
+    if count <= POINTS:
+        return points
+    kept = sorted({round(place * (count - 1) / (POINTS - 1)) for place in range(POINTS)})
+    return [[values[place] for place in kept] for values in points]
+
+
+def read_json(path: Path, where: str = "") -> dict[str, Any]:
+    where = where or path.name
+    try:
+        content = json.loads(read_text(path, where))
+    except (ValueError, RecursionError):
+        raise UnreadableError(f"{where} is not JSON") from None
+    if not isinstance(content, dict):
+        raise UnreadableError(f"{where} is not a JSON object")
+    return content
+
+
+def read_yaml(path: Path) -> Any:
+    where = f"{path.parent.name}/{path.name}"
+    try:
+        return yaml.load(read_text(path, where), Loader=YAML)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise UnreadableError(f"{where} is not YAML") from None
+
+
+def read_text(path: Path, where: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UnreadableError(f"has no {where}") from None
+    except UnicodeDecodeError:
+        raise UnreadableError(f"{where} is not text") from None
+    except OSError as error:
+        raise UnreadableError(f"{where} cannot be read ({error.strerror})") from None
+
+
+def digest_of(pairs: Iterator[tuple[str, str]]) -> str:
+    digest = blake2b(digest_size=6)
+    for pair in pairs:
+        digest.update(json.dumps(pair).encode())
+    return digest.hexdigest()
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def showable(node: Any) -> Any:
+    """JSON has no infinity, and halves of characters are no text."""
+    if isinstance(node, Mapping):
+        return {showable(key): showable(value) for key, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [showable(value) for value in node]
+    if isinstance(node, str):
+        return node.encode(errors="replace").decode()
+    return None if isinstance(node, float) and not math.isfinite(node) else node
+
+
+def first_line(text: Any) -> str:
+    return str(text).strip().split("\n")[0]

@@ -1,0 +1,105 @@
+"""How large a comparison's page is, and how long it takes to write and to open:
+python tests/report/measure_page.py RUNS SENTENCES
+
+Made-up runs with sentences of some 20 words; their alignments are those of the first.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from report import folders  # noqa: E402
+
+from nmt.command import read_arguments  # noqa: E402
+from nmt.report.compare import compare  # noqa: E402
+
+
+def lines(count: int) -> list[tuple[str, str]]:
+    """As many words as a language has, some of them often."""
+    random = np.random.default_rng(0)
+    letters = np.array(list("aaabcdeeeefghiiklmnnooprrsstttuvwz"))
+    words = ["".join(random.choice(letters, random.integers(2, 11))) for _ in range(8000)]
+    folders.WORDS = tuple(words)
+    likely = 1 / np.arange(10, 8010)
+
+    def sentence(length: int) -> str:
+        return " ".join(random.choice(words, length, p=likely / likely.sum()))
+
+    return [(sentence(length), sentence(length + 1)) for length in random.poisson(19, count) + 1]
+
+
+def runs_under(folder: Path, count: int, sentences: int) -> None:
+    """The first is written whole; others differ from it in their settings and translations."""
+    pairs, random = lines(sentences), np.random.default_rng(1)
+    first = folders.write_run(folder / "run0", lines=pairs, mistakes=0.2)
+    config = (first / ".hydra" / "config.yaml").read_text()
+    stored = [json.loads(line) for line in (first / "test" / "sentences.jsonl").read_text().splitlines()]
+    for number in range(1, count):
+        run = folder / f"run{number}"
+        shutil.copytree(first, run, copy_function=os.link)
+        changed = config.replace("dropout: 0.2", f"dropout: {0.1 + number // 10 / 20}")
+        rewritten(run / ".hydra" / "config.yaml", changed.replace("hidden: 32", f"hidden: {32 * (number % 10 + 1)}"))
+        for sentence, (_, reference) in zip(stored, pairs, strict=True):
+            words = reference.split()
+            for place in np.flatnonzero(random.random(len(words)) < 0.1 + 0.005 * number):
+                words[place] = folders.WORDS[random.integers(len(folders.WORDS))]
+            sentence["hypothesis"], sentence["words"] = " ".join(words), [*words, "</s>"]
+        rewritten(run / "test" / "sentences.jsonl", "".join(json.dumps(sentence) + "\n" for sentence in stored))
+
+
+def rewritten(path: Path, text: str) -> None:
+    path.unlink()
+    path.write_text(text, encoding="utf-8")
+
+
+def opened(path: Path) -> tuple[float, float, float]:
+    """Seconds until the sentences are there, for a search through all of them, for other systems side by side."""
+    with sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = chromium.new_page(viewport={"width": 1400, "height": 900})
+        begun = time.perf_counter()
+        page.goto(path.as_uri())
+        page.wait_for_selector("article")
+        shown = time.perf_counter()
+        page.fill("#search", "no such words as these")
+        page.get_by_text("No sentence holds").wait_for()
+        searched = time.perf_counter()
+        page.fill("#search", "")
+        page.wait_for_selector("article")
+        cleared = time.perf_counter()
+        page.locator("article button:enabled").first.click()
+        page.wait_for_selector(".heatmap")
+        mapped = time.perf_counter()
+        chromium.close()
+    return shown - begun, searched - shown, mapped - cleared
+
+
+def main(count: int, sentences: int) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        runs_under(folder, count, sentences)
+        settings, _ = read_arguments("compare", [f"output={folder}/compare.html"], usage="")
+        begun, worked = time.perf_counter(), time.process_time()
+        compare([str(folder)], settings)
+        written, worked = time.perf_counter() - begun, time.process_time() - worked
+        size = (folder / "compare.html").stat().st_size / 1e6
+        seconds = [opened(folder / "compare.html") for _ in range(3)]
+        shown, searched, mapped = (sorted(column)[1] for column in zip(*seconds, strict=True))
+    print(f"{count} runs, {sentences} sentences: written in {written:.1f} s ({worked:.1f} of CPU), {size:.1f} MB")
+    print(
+        f"medians of three: opened in {shown:.2f} s, searched in {searched:.2f} s, alignments opened in {mapped:.2f} s"
+    )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

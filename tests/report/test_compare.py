@@ -1,0 +1,261 @@
+"""A comparison's tables, and that the page, the Markdown and the JSON say the same."""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from statistics import mean, stdev
+
+import numpy as np
+import pytest
+from commands import answer
+from report.folders import pairs, write_run
+
+from nmt.command import read_arguments
+from nmt.errors import ConfigurationError, UserError
+from nmt.report.compare import compare, folders_and_keys
+
+EVIL = "<script>alert(1)</script> </script> <!-- & \u2028 | ` * \\ "
+
+
+def compared(tmp_path, *folders, **keys) -> tuple[str, str, dict]:
+    """Page, Markdown and JSON."""
+    given = {"output": tmp_path / "out" / "compare.html", "resamples": 50} | keys
+    settings, _ = read_arguments("compare", [f"{key}={value}" for key, value in given.items()], usage="")
+    compare([str(folder) for folder in folders], settings)
+    files = [(tmp_path / "out" / f"compare.{kind}").read_text(encoding="utf-8") for kind in ("html", "md", "json")]
+    return files[0], files[1], json.loads(files[2])
+
+
+def data(page: str, name: str):
+    return json.loads(re.search(rf'<script id="data_{name}" type="application/json">(.*?)</script>', page, re.S)[1])
+
+
+def unpacked(text: str):
+    return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    """Two systems, one of two seeds."""
+    folder = tmp_path / "sweep"
+    for seed in (1, 2):
+        write_run(
+            folder / f"attention=additive,seed={seed}", seed=seed, overrides=("attention=additive",), mistakes=0.3
+        )
+    write_run(
+        folder / "attention=dot,seed=1",
+        changes={"attention.score._target_": "nmt.Dot"},
+        choices={"attention": "dot"},
+        overrides=("attention=dot",),
+        mistakes=0.05,
+    )
+    return folder
+
+
+def test_seeds_are_folded_and_the_best_comes_first(sweep, tmp_path):
+    _, _, tables = compared(tmp_path, sweep)
+    best, baseline = tables["systems"]
+    assert (best["system"], best["runs"], best["seeds"]) == ("attention=dot seed=1", ["attention=dot seed=1"], [1])
+    assert (baseline["system"], baseline["seeds"]) == ("attention=additive", [1, 2])
+    assert tables["settings"] == ["attention"]
+    assert [row["settings"]["attention"] for row in tables["systems"]] == ["dot", "additive"]
+    stored = [
+        json.loads((sweep / f"attention=additive,seed={seed}" / "test" / "scores.json").read_text())["scores"]["bleu"]
+        for seed in (1, 2)
+    ]
+    values = [one["score"] for one in stored]
+    assert baseline["scores"]["bleu"] == {
+        "mean": pytest.approx(mean(values)),
+        "deviation": pytest.approx(stdev(values)),
+    }
+    assert "deviation" not in best["scores"]["bleu"]
+    assert baseline["seconds"] == {"mean": 61.5, "deviation": pytest.approx(0.7071, abs=1e-4)}
+
+
+def test_differences_are_to_the_baseline(sweep, tmp_path):
+    _, _, tables = compared(tmp_path, sweep)
+    best, baseline = tables["systems"]
+    assert tables["baseline"] == "attention=additive"
+    assert baseline["difference"] is None
+    bleu = [row["scores"]["bleu"]["mean"] for row in tables["systems"]]
+    assert best["difference"]["bleu"] == pytest.approx(bleu[0] - bleu[1])
+    assert best["difference"]["first_seeds"]["p_bootstrap"] < 0.05
+    assert best["difference"]["p_seeds"] is None  # a single run of it
+    _, _, folded = compared(tmp_path, sweep, baseline="attention=additive")
+    assert folded["baseline"] == "attention=additive"
+    _, _, other = compared(tmp_path, sweep, baseline="attention=dot,seed=1")
+    assert (other["baseline"], other["systems"][1]["difference"]["bleu"]) == (
+        "attention=dot seed=1",
+        pytest.approx(bleu[1] - bleu[0]),
+    )
+
+
+def test_the_page_and_the_json_hold_the_same_tables(sweep, tmp_path):
+    page, text, tables = compared(tmp_path, sweep)
+    assert data(page, "tables") == tables
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    heads, best, baseline = rows[0], rows[2], rows[3]
+    for row, of in ((best, tables["systems"][0]), (baseline, tables["systems"][1])):
+        cells = dict(zip(heads, row, strict=True))
+        assert cells["system"] == of["system"]
+        assert cells["BLEU"].split(" ± ")[0] == f"{of['scores']['bleu']['mean']:.2f}"
+        assert cells["n"] == str(len(of["runs"]))
+        assert cells["attention"] == of["settings"]["attention"]
+        assert cells["parameters"] == "1,500"
+    assert dict(zip(heads, best, strict=True))["Δ BLEU"] == f"{tables['systems'][0]['difference']['bleu']:+.2f}"
+
+
+def test_the_page_holds_every_sentence_and_its_alignments(sweep, tmp_path):
+    page, _, _ = compared(tmp_path, sweep)
+    held, runs, alignments = (data(page, name) for name in ("sentences", "runs", "alignments"))
+    assert unpacked(held["sources"]) == [source for source, _ in pairs(20)]
+    assert unpacked(held["references"]) == [reference for _, reference in pairs(20)]
+    assert len(held["source_words"]) == 1
+    for place, run in enumerate(runs):
+        folder = sweep / run["folder"].rpartition("/")[2] / "test"
+        said = (folder / "hypotheses.txt").read_text().splitlines()
+        assert [row[place] for chunk in held["hypotheses"] for row in unpacked(chunk)] == said
+        stored = np.load(folder / "alignments.npz")
+        chunk = zlib.decompress(base64.b64decode(alignments["runs"][place][0]))
+        heads, _, weights = chunk.partition(b"\0")
+        start = 0
+        for number, (rows, columns, words) in zip(alignments["order"], json.loads(heads), strict=False):
+            expected = stored[str(number)].astype(float)
+            own = np.frombuffer(weights[start : start + rows * columns], np.uint8).reshape(rows, columns) / 255
+            assert words is None
+            assert own.shape == expected.shape
+            assert np.abs(own - expected).max() < 0.0201
+            start += rows * columns
+
+
+def test_what_runs_contain_stays_text(tmp_path):
+    lines = [(f"{EVIL} {number}", f"{EVIL} said {number}") for number in range(4)]
+    run = write_run(
+        tmp_path / "evil", lines=lines, changes={"dropout": EVIL}, overrides=(f"dropout={EVIL}",), mistakes=0
+    )
+    write_run(tmp_path / "good", lines=lines)
+    write_run(tmp_path / "broken", summary={"status": "failed", "error": EVIL})
+    page, text, tables = compared(tmp_path, run, tmp_path / "good", tmp_path / "broken")
+    assert data(page, "tables") == tables
+    assert tables["settings"] == ["dropout"]
+    assert unpacked(data(page, "sentences")["sources"])[0] == lines[0][0]
+    assert page.count("</script>") == len(re.findall(r"<script[ >]", page)) == 7  # four of data, three programs
+    assert "<script>alert" not in page
+    assert "<script>" not in text
+    assert all(line.count(" | ") == text.splitlines()[4].count(" | ") for line in text.splitlines()[4:8])
+
+
+def test_strange_values_do_no_harm(tmp_path):
+    half, empty = "half \ud800 a character", ("", "ma")
+    strange = {"wall_seconds": float("nan"), "parameters": [1], "steps": "many", "git_commit": half, "last": 3}
+    write_run(tmp_path / "a", summary=strange, lines=[(half, half), empty], changes={"dropout": float("inf")})
+    write_run(tmp_path / "b", lines=[(half, half), empty], mistakes=0.5)
+    page, _, tables = compared(tmp_path, tmp_path)
+    assert data(page, "tables") == tables
+    assert tables["systems"][0]["settings"] == {"dropout": None}
+    assert (tables["systems"][0]["seconds"], tables["systems"][0]["steps"]) == (None, None)
+    assert unpacked(data(page, "sentences")["sources"]) == ["half ? a character", ""]
+
+
+def test_the_policy_permits_the_programs_of_the_page_and_no_network(sweep, tmp_path):
+    page, _, _ = compared(tmp_path, sweep)
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
+    programs = re.findall(r"<script>(.*?)</script>", page, re.S)
+    digests = [base64.b64encode(hashlib.sha256(program.encode()).digest()).decode() for program in programs]
+    assert policy.split("; ")[:2] == [
+        "default-src 'none'",
+        "script-src " + " ".join(f"'sha256-{one}'" for one in digests),
+    ]
+    assert "connect-src" not in policy
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", page)
+
+
+def test_what_cannot_be_compared_is_listed_with_the_reason(tmp_path):
+    good = [write_run(tmp_path / name, changes={"dropout": rate}) for name, rate in (("a", 0.1), ("b", 0.2))]
+    write_run(tmp_path / "other_lines", lines=pairs(20, seed=5))
+    write_run(tmp_path / "other_test", test="long")
+    counted = write_run(tmp_path / "other_bleu") / "test" / "scores.json"
+    counted.write_text(counted.read_text().replace("tok:none", "tok:13a"))
+    write_run(tmp_path / "old") / "test" / "sentences.jsonl"
+    (tmp_path / "old" / "test" / "sentences.jsonl").unlink()
+    write_run(tmp_path / "failed", summary={"status": "failed", "error": "ValueError: nan"})
+    write_run(tmp_path / "half", summary={"status": "running"})
+    (write_run(tmp_path / "corrupt") / "test" / "scores.json").write_text("{")
+    (write_run(tmp_path / "no_alignments", changes={"dropout": 0.4}) / "test" / "alignments.npz").write_bytes(b"no")
+    _, text, tables = compared(tmp_path, tmp_path)
+    reasons = {one["run"]: one["reason"] for one in tables["not_compared"]}
+    assert {name: reason.split(" (")[0] for name, reason in reasons.items()} == {
+        "failed": "failed: ValueError: nan",
+        "half": "running",
+        "corrupt": "test/scores.json is not JSON",
+        "old": "has no test/sentences.jsonl: evaluate it again",
+        "other_test": "not evaluated on test; it was on long: python evaluate.py run=FOLDER data.test=test",
+        "other_lines": "its sources or references are others",
+        "other_bleu": "its BLEU was counted otherwise",
+    }
+    assert sorted(row["system"] for row in tables["systems"]) == [*(folder.name for folder in good), "no_alignments"]
+    assert [note["run"] for note in tables["notes"]] == ["no_alignments"]
+    assert all(f"| {name.replace('_', '_')} |" in text for name in reasons)
+    _, _, long = compared(tmp_path, tmp_path, test="long")
+    assert [row["system"] for row in long["systems"]] == ["other_test"]
+
+
+def test_a_run_of_its_own_is_a_table_too(tmp_path):
+    _, _, tables = compared(tmp_path, write_run(tmp_path / "a"))
+    assert (tables["settings"], tables["systems"][0]["difference"]) == ([], None)
+
+
+def test_an_ensemble_stands_beside_runs(tmp_path):
+    write_run(tmp_path / "a")
+    ensemble = write_run(tmp_path / "both", mistakes=0.02)
+    for name in ("summary.json", "metrics.csv", ".hydra/config.yaml", ".hydra/overrides.yaml", ".hydra/hydra.yaml"):
+        (ensemble / name).unlink()
+    (ensemble / ".hydra").rmdir()
+    scores = json.loads((ensemble / "test" / "scores.json").read_text())
+    (ensemble / "test" / "scores.json").write_text(json.dumps(scores | {"members": [{"run": "a"}, {"run": "b"}]}))
+    _, _, tables = compared(tmp_path, tmp_path / "a", ensemble)
+    assert [row["system"] for row in tables["systems"]] == ["both", "a"]
+    assert tables["systems"][0]["parameters"] is None
+    assert tables["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"test": "tset"}, r"test=tset: no run was evaluated on it; there is test \(did you mean test\?\)"),
+        ({"baseline": "attention=dto"}, "baseline=attention=dto: no such run; there are"),
+        ({"baseline": "failed"}, r"baseline=failed: is not compared \(failed: no\)"),
+        ({"output": "compare.txt"}, "must end with .html"),
+        ({"resamples": 0}, "resamples=0: must be at least 1"),
+    ],
+)
+def test_mistakes_are_told(sweep, tmp_path, keys, said):
+    write_run(sweep / "failed", summary={"status": "failed", "error": "no"})
+    with pytest.raises(UserError, match=said):
+        compared(tmp_path, sweep, **keys)
+
+
+def test_where_nothing_can_be_compared_the_first_reasons_are_told(tmp_path):
+    run = write_run(tmp_path / "a")
+    (run / "test" / "sentences.jsonl").unlink()
+    with pytest.raises(UserError, match=r"nothing can be compared: a: has no test/sentences.jsonl: evaluate it again"):
+        compared(tmp_path, run)
+
+
+def test_folders_of_sweeps_have_equals_signs_in_their_names(sweep):
+    job = str(sweep / "attention=dot,seed=1")
+    assert folders_and_keys([job, "output=a=b.html", "runs"]) == ([job, "runs"], ["output=a=b.html"])
+    with pytest.raises(ConfigurationError, match=r"ouput=x.html: no such key and no such folder; keys are output"):
+        folders_and_keys(["ouput=x.html"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [((), "nothing to compare"), (("nowhere",), "nowhere: no such folder"), ((".github",), ".github: no run there")],
+)
+def test_the_command_fails_with_one_line(arguments, said, capsys, monkeypatch, tmp_path):
+    status, error = answer("compare", *arguments, f"output={tmp_path}/a.html", capture=capsys, monkeypatch=monkeypatch)
+    assert (status, error.count("\n")) == (1, 1)
+    assert error.startswith(f"error: {said}")

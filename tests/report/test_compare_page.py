@@ -1,0 +1,194 @@
+"""The page of a comparison in a browser, opened from the disk."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+from report.folders import write_run
+
+from nmt.command import read_arguments
+from nmt.report.compare import compare
+
+playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+MARKUP = "<b>ma</b> <script>document.title='broken'</script>"
+LINES = [(f"ma pu nibi {number} .", f". {number} nibi pu ma") for number in range(60)] + [(MARKUP, f"a {MARKUP} b")]
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the page of a comparison")]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Three systems, one of two seeds; of one the alignments are damaged, and one run cannot be compared."""
+    folder = tmp_path_factory.mktemp("runs")
+    for seed in (1, 2):
+        write_run(folder / f"additive_s{seed}", seed=seed, lines=LINES, mistakes=0.3)
+    write_run(folder / "dot", changes={"attention.score._target_": "D"}, choices={"attention": "dot"}, lines=LINES)
+    write_run(folder / "wide", changes={"size.hidden": 64}, choices={"size": "wide"}, lines=LINES, mistakes=0.5)
+    (folder / "wide" / "test" / "alignments.npz").write_bytes(b"damaged")
+    write_run(folder / "failed", summary={"status": "failed", "error": "ValueError: nan"})
+    settings, _ = read_arguments("compare", [f"output={folder}/compare.html", "resamples=50"], usage="")
+    compare([str(folder)], settings)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"needs a browser: install one of {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, runs):
+    """It asks for nothing but itself, and says nothing in the console."""
+    page, said, asked = browser.new_page(viewport={"width": 1400, "height": 900}), [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((runs / "compare.html").as_uri())
+    page.wait_for_selector("article")
+    yield page
+    page.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == [(runs / "compare.html").as_uri()]
+
+
+def column(page, head: str) -> list[str]:
+    heads = page.locator("#leaderboard thead button").all_inner_texts()
+    return page.locator(f"#leaderboard tbody tr > :nth-child({heads.index(head) + 1})").all_inner_texts()
+
+
+def systems(page) -> list[str]:
+    return [text.split("\n")[0].split("2 seeds")[0].replace("baseline", "").strip() for text in column(page, "system")]
+
+
+def choose(page, first: str, second: str, order: str) -> None:
+    page.select_option("#first", label=first)
+    page.select_option("#second", label=second)
+    page.select_option("#order", order)
+
+
+def test_the_leaderboard_is_sorted_by_a_click_on_a_head(page):
+    assert systems(page) == ["dot", "additive", "wide"]
+    page.get_by_role("button", name="system", exact=True).click()
+    assert systems(page) == ["additive", "dot", "wide"]
+    page.get_by_role("button", name="BLEU", exact=True).click()
+    page.get_by_role("button", name="BLEU", exact=True).click()
+    assert systems(page) == ["wide", "additive", "dot"]
+    assert page.locator("#leaderboard th[aria-sort=ascending]").inner_text() == "BLEU"
+    assert column(page, "attention") == ["additive", "additive", "dot"]
+    assert "2 seeds" in column(page, "system")[1]
+    assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d", column(page, "BLEU")[1])
+
+
+def test_scores_are_picked_and_systems_filtered(page):
+    assert "AER" not in page.locator("#leaderboard thead").inner_text()
+    page.locator("#scores summary").click()
+    page.locator("#scores input[value=aer]").check()
+    assert column(page, "AER")[0] == "20.00"
+    page.fill("#filter", "dot")
+    assert systems(page) == ["dot"]
+    page.fill("#filter", "nothing is called so")
+    assert page.get_by_text("No system is called so.").is_visible()
+
+
+def test_the_legend_switches_systems_in_every_chart(page):
+    curves = page.locator("#curves figure path.curve")
+    points = page.locator("#lengths .ranged")
+    playwright.expect(curves).to_have_count(16)
+    playwright.expect(points).to_have_count(3)
+    page.locator("#curves .legend button", has_text="additive").click()
+    playwright.expect(curves).to_have_count(8)  # additive is two of four runs
+    playwright.expect(points).to_have_count(2)
+    assert page.locator("#lengths .legend button[aria-pressed=false]").inner_text() == "additive"
+    page.select_option("#against", "time")
+    assert "time" in page.locator("#curves .told").first.inner_text()
+
+
+def test_points_of_a_curve_are_told_by_arrow_keys(page):
+    chart = page.locator("#curves figure").last
+    chart.locator("svg[tabindex]").focus()
+    page.keyboard.press("ArrowRight")
+    assert re.search(r"valid/bleu · 50 · \d", chart.locator(".told").inner_text())
+
+
+def test_a_value_keeps_the_lines_through_it(page):
+    assert page.locator("#settings .path").count() == 3
+    page.locator("#settings text.value", has_text="dot").click()
+    assert page.locator("#settings .path:not(.out)").get_attribute("aria-label").startswith("dot: BLEU")
+
+
+def test_two_systems_are_compared_sentence_by_sentence(page):
+    choose(page, "additive_s1", "dot", "better")
+    gains = [float(text.replace("−", "-")) for text in page.locator("article .gain").all_inner_texts()]
+    assert (len(gains), gains) == (20, sorted(gains, reverse=True))
+    tally = [int(number) for number in page.locator(".tally b").all_inner_texts()]
+    assert sum(tally) == len(LINES)
+    page.click("#on")
+    playwright.expect(page.locator(".pager span")).to_have_text("21–40 of 61")
+    choose(page, "dot", "dot", "number")
+    playwright.expect(page.locator(".tally b").first).to_have_text("0")
+    assert page.locator("article .differs").count() == 0
+
+
+def test_other_systems_can_be_shown_too(page):
+    page.locator("#sentences summary", has_text="Also show").click()
+    page.locator("#sentences label", has_text="wide").locator("input").check()
+    playwright.expect(page.locator("article").first.locator("dd.own")).to_have_count(3)
+
+
+def test_search_finds_words_and_markup_stays_text(page):
+    page.fill("#search", "</SCRIPT>")
+    playwright.expect(page.locator("article")).to_have_count(1)
+    assert page.locator("article dd").nth(0).inner_text() == MARKUP
+    assert page.locator("article dd b, article dd script").count() == 0
+    assert page.title().startswith("test: 3 systems")
+    page.fill("#search", "nowhere to be found")
+    page.wait_for_selector("text=No sentence holds")
+
+
+def test_alignments_are_those_that_were_stored(page, runs):
+    choose(page, "additive_s1", "wide", "number")
+    playwright.expect(page.locator("article").first).to_have_attribute("data-number", "0")
+    first = page.locator("article").first
+    first.get_by_role("button", name="Alignments").click()
+    first.locator(".heatmap").wait_for()
+    assert first.locator(".heatmap").count() == 1
+    assert "could not be read" in first.locator(".heatmaps > div").nth(1).inner_text()
+    shown = first.locator(".heatmap tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.querySelectorAll('td')].map(cell => Number(cell.textContent)))"
+    )
+    stored = np.load(runs / "additive_s1" / "test" / "alignments.npz")["0"].astype(float)
+    assert np.abs(np.array(shown) - stored).max() < 0.026
+    assert first.locator(".heatmap thead th").all_inner_texts() == [*LINES[0][0].split(), "</s>"]
+    first.locator(".heatmap tbody th").nth(0).hover()
+    word = first.locator(".heatmap tbody th").nth(0).inner_text()
+    best = LINES[0][0].split()[stored[0].argmax()]
+    assert first.locator(".readout").inner_text().startswith(f"{word} ← {best} 0.")
+
+
+def test_a_run_tells_its_configuration_and_what_is_not_compared_its_reason(page):
+    first = page.locator("#runs details").first
+    first.locator("summary").click()
+    first.locator("pre").wait_for()
+    assert "hidden: 32" in first.locator("pre").inner_text()
+    assert "python train.py seed=" in first.inner_text()
+    listed = page.locator("#not_compared").inner_text()
+    assert "failed: ValueError: nan" in listed
+    assert "alignments.npz is damaged" in listed
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_narrow_screen_needs_no_scrolling_sideways(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.locator("article button:enabled").first.click()
+    page.wait_for_selector(".heatmap")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
