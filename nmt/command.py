@@ -1,6 +1,7 @@
 """The command line: verbs that read KEY=VALUE, and errors in plain words."""
 
 import difflib
+import errno
 import functools
 import os
 import re
@@ -137,6 +138,9 @@ def explain(error: BaseException) -> str:
     for cause in chain:
         if isinstance(cause, UserError):
             return str(cause)
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            where = f"{cause.filename}: " if cause.filename else ""
+            return f"{where}{cause.strerror}; once there is room, the same command goes on"
     for cause in chain:
         if explained := _explain_configuration(cause):
             return explained

@@ -1,6 +1,6 @@
 """A run's folder: what training leaves behind and everything after it reads.
 
-    .hydra/ · checkpoints/{best,last}.ckpt · metrics.csv · summary.json · train.log · tokenizer files
+    .hydra/ · checkpoints/{best,last,previous}.ckpt · metrics.csv · summary.json · train.log · tokenizer files
     word_table.tsv.gz · candidates.npz · <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz} · wandb/
 
 A checkpoint alone is enough to translate: it carries its configuration and vocabularies as plain containers, and is
@@ -10,6 +10,7 @@ loaded with `weights_only=True`. Nothing named in it is called unless it belongs
 import json
 import logging
 import os
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from nmt.model.translator import Translator
 if TYPE_CHECKING:
     from nmt.data.module import TranslationData  # and with it Lightning, which translating does not need
 
+CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "previous.ckpt"
 CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
 TRUSTED = ("nmt.model.", "nmt.data.", "torch.nn.init")
 
@@ -96,8 +98,12 @@ class Run:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Plain containers and tensors; refused where anything in it is not as it was written."""
     try:
+        _check(path)
         stored = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such checkpoint") from None
     except Exception as error:
         reason = str(error).split("\n")[0]
         raise UserError(f"{path}: cannot be loaded as a checkpoint ({reason})") from error
@@ -106,14 +112,57 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return stored
 
 
+def _check(path: Path) -> None:
+    """A checkpoint is a zip archive, which has a checksum for each of its parts; torch does not look at them."""
+    with zipfile.ZipFile(path) as archive:
+        if (damaged := archive.testzip()) is not None:
+            raise ValueError(f"{damaged} in it is damaged")
+
+
+def save_checkpoint(stored: Mapping[str, Any], path: Path, before: Path | None = None) -> None:
+    """Whole or not at all: written beside its place, out to the disk, and moved there; what was there to `before`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{path.name}.*.draft"):  # by a process that was killed
+        left.unlink(missing_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        with draft.open("wb") as file:
+            torch.save(stored, file)
+            file.flush()
+            os.fsync(file.fileno())
+        if before is not None and path.exists():
+            path.replace(before)
+        draft.replace(path)
+    except (OSError, RuntimeError) as error:
+        cause = error if isinstance(error, OSError) else error.__context__  # torch's own error comes after the disk's
+        if not isinstance(cause, OSError):
+            raise
+        raise UserError(
+            f"{path}: cannot be written ({cause.strerror}); the same command goes on once it can"
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def leaves(node: Any, place: str = "") -> dict[str, Any]:
+    """{a: {b: 1}} → {a.b: 1}; lists, and what is empty, are leaves."""
+    if not (isinstance(node, Mapping) and node):
+        return {place: node}
+    inner = (leaves(branch, f"{place}.{name}" if place else str(name)) for name, branch in node.items())
+    return {key: leaf for found in inner for key, leaf in found.items()}
+
+
 def _locate(path: Path) -> tuple[Path, Path]:
     if path.is_file():
-        folder = path.parent.parent if path.parent.name == "checkpoints" else path.parent
+        folder = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
         return folder, path
     if not path.is_dir():
         raise UserError(f"run={path}: no such folder or checkpoint")
-    for name in ("best", "last"):
-        if (checkpoint := path / "checkpoints" / f"{name}.ckpt").is_file():
+    for name in (BEST, LAST, PREVIOUS):
+        if (checkpoint := path / CHECKPOINTS / name).is_file():
             return path, checkpoint
     raise UserError(
         f"run={path}: holds no checkpoints/best.ckpt or checkpoints/last.ckpt; did its training get that far?"

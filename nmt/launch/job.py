@@ -38,13 +38,9 @@ class Job:
         return self.summary().get("status") == "completed"
 
     def command(self) -> list[str]:
-        """Goes on with a run that was interrupted, or killed before it could say so; starts a failed one again."""
+        """What is there already in its folder is gone on with."""
         command = [sys.executable, str(TRAIN), *_config_dir()]
-        command += [*self.overrides, "hydra.mode=RUN", f"hydra.run.dir={quoted(self.folder)}"]
-        last = self.folder / "checkpoints" / "last.ckpt"
-        if last.is_file() and self.summary().get("status") in ("running", "interrupted"):
-            command.append(f"ckpt_path={quoted(last)}")
-        return command
+        return [*command, *self.overrides, "hydra.mode=RUN", f"hydra.run.dir={quoted(self.folder)}"]
 
     def start(self, *, output: IO | None = None, environment: Mapping[str, str] | None = None) -> subprocess.Popen:
         """A group of its own, so that Ctrl-C reaches it only through whoever started it."""

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from nmt.report.runs import RunFolder
+from nmt.run import leaves
 from nmt.search.settings import Search
 
 SEEDS = {"seed", "data.seed"}
@@ -22,14 +23,6 @@ NOT_OF_THE_MODEL = {  # where things lie, what they are called, how a run was be
     "trainer.enable_progress_bar", "trainer.default_root_dir", "search.seed",
 }  # fmt: skip
 HOW = {f"search.{key}": value for key, value in asdict(Search()).items()}  # what evaluations of old do not say
-
-
-def leaves(node: Any, path: str = "") -> dict[str, Any]:
-    """{a: {b: 1}} → {a.b: 1}; lists are leaves."""
-    if isinstance(node, Mapping) and node:
-        inner = (leaves(value, f"{path}.{key}" if path else str(key)) for key, value in node.items())
-        return {key: value for found in inner for key, value in found.items()}
-    return {path: node}
 
 
 def settings_of(run: RunFolder, how: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nmt.command import in_plain_words
 from nmt.errors import ConfigurationError, UserError
-from nmt.run import load_checkpoint
+from nmt.run import load_checkpoint, save_checkpoint
 
 
 def averaged(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -37,9 +37,7 @@ def average(paths: Sequence[Path], output: Path) -> None:
             )
     weights = averaged([one["state_dict"] for one in stored])
     whole = {"nmt": last["nmt"], "state_dict": weights, "global_step": last["global_step"]}
-    draft = output.with_name(f".{output.name}.draft")
-    torch.save(whole, draft)
-    draft.replace(output)
+    save_checkpoint(whole, output)
 
 
 def _shapes(stored: dict) -> dict[str, torch.Size]:

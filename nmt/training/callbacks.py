@@ -14,7 +14,6 @@ from torch import Tensor
 
 from nmt.data.batches import Batch
 from nmt.data.vocabulary import END, SPECIAL
-from nmt.training.gradients import norm
 from nmt.training.module import Training
 
 log = logging.getLogger(__name__)
@@ -95,9 +94,10 @@ class MedianPruning(Callback):
 class GradientNorm(Callback):
     """The norm before clipping."""
 
-    def on_before_optimizer_step(self, trainer: Trainer, module: Training, optimizer: Any) -> None:
-        if (trainer.global_step + 1) % trainer.log_every_n_steps == 0:  # when Lightning logs
-            module.log("train/gradient_norm", norm(module.model.parameters()), batch_size=1)
+    def on_train_batch_end(
+        self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        module.log("train/gradient_norm", module.gradient_norm, rank_zero_only=True, batch_size=1)
 
 
 class Progress(Callback):

@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,19 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Trainer
-from pytorch_lightning.loggers import CSVLogger, Logger, WandbLogger
+from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.verb import evaluate_run
-from nmt.run import CANDIDATES, build_model, write_json, write_text
+from nmt.run import CANDIDATES, build_model, leaves, write_json, write_text
+from nmt.training.finite import Finite
 from nmt.training.module import Training, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
+from nmt.training.resume import Before, CompletedAlreadyError, settle
 from nmt.training.transfer import initialize_from
 
 log = logging.getLogger(__name__)
@@ -42,7 +44,12 @@ VERSIONS = ("torch", "pytorch-lightning", "hydra-core", "tokenizers", "sacrebleu
 def train(config: DictConfig) -> float | None:
     """Trains what the configuration composed; gives the best validation score, for sweepers."""
     folder = Path(HydraConfig.get().runtime.output_dir)
-    with recorded(folder) as summary:
+    try:
+        before = settle(config, folder)
+    except CompletedAlreadyError as done:
+        log.info("completed already: %s (resume=false trains it anew)", folder)
+        return done.summary.get("best", {}).get("score")
+    with recorded(folder, before) as summary:
         _settle_surroundings(config)
         if config.repeats:
             _say_what_changed(config)
@@ -57,14 +64,14 @@ def train(config: DictConfig) -> float | None:
         summary["loggers"] = loggers
         trainer = make_trainer(config, folder, loggers)
         for logger in loggers:
-            if not isinstance(logger, CSVLogger):  # its hparams.yaml would be one more copy of .hydra/config.yaml
-                logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
-        trainer.fit(module, data, ckpt_path=config.ckpt_path, weights_only=True)
-        summary |= _results(trainer)
+            logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
+        with out_of_memory_explained(module):
+            trainer.fit(module, data, ckpt_path=config.ckpt_path, weights_only=True)
+        summary |= _results(trainer, before.metrics)
         if trainer.is_global_zero:
             if config.score_test:
                 evaluate_run(folder, config.score_unknown)
-            offer(folder, place, config.ckpt_path)
+            offer(folder, place, before.of_another)
     return summary.get("best", {}).get("score")
 
 
@@ -81,10 +88,12 @@ def initialized(config: DictConfig, module: Training) -> dict[str, Any]:
 
 
 @contextmanager
-def recorded(folder: Path) -> Iterator[dict[str, Any]]:
+def recorded(folder: Path, before: Before) -> Iterator[dict[str, Any]]:
     """Keeps `summary.json`: whatever happens, it says how the run ended; loggers are closed accordingly."""
     started = time.perf_counter()
     summary: dict[str, Any] = {"status": "running", "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    if before.of_another:
+        summary["went_on_with"] = before.of_another
     _write_summary(folder, summary)
     try:
         yield summary
@@ -100,10 +109,44 @@ def recorded(folder: Path) -> Iterator[dict[str, Any]]:
         raise
     finally:
         loggers = summary.pop("loggers", [])
-        summary["wall_seconds"] = round(time.perf_counter() - started, 1)
-        _write_summary(folder, summary)
+        summary["wall_seconds"] = round(before.seconds + time.perf_counter() - started, 1)
+        with _told_of_a_full_disk():
+            _write_summary(folder, summary)
         _close(loggers, exit_code=0 if summary["status"] == "completed" else 1)
         log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
+
+
+@contextmanager
+def _told_of_a_full_disk() -> Iterator[None]:
+    """What comes here is the end of a run, whose own error must not be lost."""
+    try:
+        yield
+    except OSError as error:
+        log.error("%s: cannot be written (%s)", error.filename, error.strerror)
+
+
+@contextmanager
+def out_of_memory_explained(module: Training) -> Iterator[None]:
+    """With the batch that did not fit, and what to lower."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not (isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)):
+            raise
+        batch = module.batches[-1] if module.batches else None
+        sizes = (
+            ""
+            if batch is None
+            else (
+                f" with {len(batch.sentences)} sentences of up to {batch.source.shape[1]} source and "
+                f"{batch.target_input.shape[0]} target words"
+            )
+        )
+        reason = str(error).split("\n")[0]
+        raise UserError(
+            f"out of memory in a batch{sizes}: lower data.batches.size or data.max_length, or choose a smaller size=, "
+            f"trainer.precision=bf16-mixed, or trainer.accumulate_grad_batches with smaller batches ({reason})"
+        ) from error
 
 
 def _status_of_signal(error: BaseException | None) -> int | None:
@@ -137,22 +180,12 @@ def _settle_surroundings(config: DictConfig) -> None:
 
 def _say_what_changed(config: DictConfig) -> None:
     """Where the files of conf/ are no longer what they were when the repeated run was composed."""
-    before = _leaves(OmegaConf.to_container(OmegaConf.load(Path(config.repeats) / ".hydra" / "config.yaml")))
-    now = _leaves(OmegaConf.to_container(config))
+    before = leaves(OmegaConf.to_container(OmegaConf.load(Path(config.repeats) / ".hydra" / "config.yaml")))
+    now = leaves(OmegaConf.to_container(config))
     own = ("repeats", "ckpt_path")
     changed = [key for key in before.keys() | now.keys() if before.get(key) != now.get(key) and key not in own]
     if changed:
         log.warning("not as in %s: %s", config.repeats, ", ".join(sorted(changed)))
-
-
-def _leaves(node: Any, place: str = "") -> dict[str, Any]:
-    if not isinstance(node, dict):
-        return {place: node}
-    return {
-        key: leaf
-        for name, branch in node.items()
-        for key, leaf in _leaves(branch, f"{place}.{name}".lstrip(".")).items()
-    }
 
 
 def compose_module(
@@ -168,6 +201,7 @@ def compose_module(
             write_text(folder / f"{side}.tokenizer.json", text)
         if candidates is not None:
             candidates.save(folder / CANDIDATES)
+    record = {"config": OmegaConf.to_container(config), "vocabularies": vocabularies}  # before building resolves it
     return Training(
         model=build_model(config),
         optimizer=hydra.utils.instantiate(config.optimizer),
@@ -175,7 +209,8 @@ def compose_module(
         prepared=prepared,
         candidates=candidates,
         validation_search=hydra.utils.instantiate(config.validation),
-        record={"config": OmegaConf.to_container(config), "vocabularies": vocabularies},
+        finite=Finite(path=str(folder / "unusual_steps.jsonl"), **config.finite),
+        record=record,
         **config.loss,
     )
 
@@ -191,12 +226,14 @@ def make_trainer(config: DictConfig, folder: Path, loggers: list[Logger]) -> Tra
     )
 
 
-def _results(trainer: Trainer) -> dict[str, Any]:
+def _results(trainer: Trainer, metrics_before: Mapping[str, float]) -> dict[str, Any]:
     checkpoint = trainer.checkpoint_callback
     results: dict[str, Any] = {
         "steps": trainer.global_step,
         "epochs": trainer.current_epoch,
-        "last": {name: float(value) for name, value in sorted(trainer.callback_metrics.items())},
+        "steps_left_out": trainer.lightning_module.finite.left_out,
+        "gradient_spikes": trainer.lightning_module.finite.spikes,
+        "last": dict(metrics_before) | {name: float(value) for name, value in sorted(trainer.callback_metrics.items())},
     }
     if checkpoint is not None and checkpoint.best_model_score is not None:
         results["best"] = {

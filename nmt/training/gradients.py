@@ -19,14 +19,13 @@ def values(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
     return found
 
 
-def norm(parameters: Iterable[nn.Parameter]) -> Tensor:
-    return nn.utils.get_total_norm(values(parameters))
-
-
-def clip_norm(parameters: Iterable[nn.Parameter], longest: float) -> None:
-    """As torch.nn.utils.clip_grad_norm_, which does not know sparse gradients."""
+def clip_norm(parameters: Iterable[nn.Parameter], longest: float | None) -> Tensor:
+    """As torch.nn.utils.clip_grad_norm_, which does not know sparse gradients: gives the norm before it is clipped."""
     gradients = values(parameters)
-    torch._foreach_mul_(gradients, torch.clamp(longest / (nn.utils.get_total_norm(gradients) + 1e-6), max=1.0))
+    norm = nn.utils.get_total_norm(gradients)
+    if longest:
+        torch._foreach_mul_(gradients, torch.clamp(longest / (norm + 1e-6), max=1.0))
+    return norm
 
 
 class SparseAdam(Adam):

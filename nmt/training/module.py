@@ -16,6 +16,7 @@ from nmt.evaluation.bleu import corpus_bleu
 from nmt.model.translator import Translator
 from nmt.search.beam import Hypothesis, search
 from nmt.search.settings import Search
+from nmt.training.finite import Finite
 from nmt.training.gradients import clip_norm
 from nmt.training.ranks import gathered, summed
 
@@ -39,6 +40,7 @@ class Training(pytorch_lightning.LightningModule):
         validation_search: Search,
         label_smoothing: float,
         normalize: str,
+        finite: Finite,
         record: Mapping[str, Any],
     ):
         super().__init__()
@@ -48,16 +50,22 @@ class Training(pytorch_lightning.LightningModule):
         self.make_optimizer, self.make_schedule = optimizer, schedule
         self.prepared, self.candidates, self.validation_search = prepared, candidates, validation_search
         self.label_smoothing, self.normalize = label_smoothing, normalize
-        self.record = dict(record)
+        self.finite, self.record = finite, dict(record)
         target = prepared.languages.target.vocabulary
         self.register_buffer("ends_word", torch.from_numpy(target.ends_word), persistent=False)
         self.random_state: Tensor | None = None  # of a checkpoint gone on from
         self.translated: dict[int, Hypothesis] = {}  # this rank's, of the last validation
+        self.batches: list[Batch] = []  # of the step being made
+        self.gradient_norm = torch.tensor(0.0)  # of the last step, before it was clipped
 
-    def training_step(self, batch: Batch, _: int) -> Tensor:
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        if batch_idx % self.trainer.accumulate_grad_batches == 0:
+            self.batches, self.objective = [], torch.zeros((), device=self.device)
+        self.batches.append(batch)
         loss = self.model.loss(batch, self.label_smoothing)
         whole = {"words": batch.whole_words, "sentences": batch.whole_sentences, "sum": 1}[self.normalize]
         self.log("train/loss", loss.likelihood / max(1, len(batch.target_words)), prog_bar=True, batch_size=1)
+        self.objective += loss.objective.detach() / whole
         return loss.objective * self.trainer.world_size / whole  # ranks' gradients are averaged
 
     def on_validation_epoch_start(self) -> None:
@@ -100,17 +108,32 @@ class Training(pytorch_lightning.LightningModule):
         it does not know sparse gradients."""
         if self.trainer.precision == "16-mixed" or gradient_clip_algorithm not in (None, "norm"):
             self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-        elif gradient_clip_val:
-            clip_norm(self.model.parameters(), gradient_clip_val)
+        else:
+            self.gradient_norm = clip_norm(self.model.parameters(), gradient_clip_val)
+            self._leave_out_what_is_no_number(optimizer)
+
+    def _leave_out_what_is_no_number(self, optimizer: Optimizer) -> None:
+        """The ranks' gradients are the same, their losses are not; an optimiser without gradients changes nothing."""
+        loss, norm = float(summed(self.objective.double(), self.device)), float(self.gradient_norm)
+        sentences: list[int] = []
+        if self.finite.is_unusual(loss, norm):
+            sentences = sorted(gathered({number: 0 for batch in self.batches for number in batch.sentences.tolist()}))
+        trainer = self.trainer
+        if not self.finite.passes(loss, norm, trainer.global_step, sentences, writes=trainer.is_global_zero):
+            optimizer.zero_grad(set_to_none=True)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["nmt"] = self.record
+        checkpoint["finite"] = self.finite.state_dict()
         checkpoint["random_state"] = torch.get_rng_state()  # dropout goes on where it stopped
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.random_state = checkpoint["random_state"]
+        self.finite.load_state_dict(checkpoint["finite"])
 
     def on_train_start(self) -> None:
+        if self.trainer.is_global_zero:
+            self.finite.begin(self.trainer.global_step)
         if self.random_state is not None:
             torch.set_rng_state(self.random_state)
 

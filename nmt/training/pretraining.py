@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 DECISIVE = ("model", "optimizer", "schedule", "loss", "trainer", "validation", "seed", "matmul_precision")
 DECISIVE += ("init_from", "fresh")
 OWN = ("name", "repeats", "sweep", "table", "hparams_search", "paper", "pretraining", "fresh", "init_from")
-OWN += ("ckpt_path", "score_test", "score_unknown")
+OWN += ("ckpt_path", "resume", "score_test", "score_unknown")
 
 
 def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
@@ -56,11 +56,10 @@ def place_of(config: DictConfig, overrides: Sequence[str]) -> Path:
     return Path(config.pretraining_folder).absolute() / name
 
 
-def offer(folder: Path, place: Path, gone_on_with: str | None) -> None:
+def offer(folder: Path, place: Path, of_another: str | None) -> None:
     """A completed run may be the stage that another one asks for, unless it went on with the checkpoint of a run that
     its settings do not tell of."""
-    foreign = gone_on_with is not None and not Path(gone_on_with).absolute().is_relative_to(folder.absolute())
-    if folder.absolute() != place and not foreign:
+    if folder.absolute() != place and not of_another:
         place.parent.mkdir(parents=True, exist_ok=True)
         write_text(_note(place), str(folder.absolute()))
 

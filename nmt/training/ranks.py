@@ -14,6 +14,15 @@ def summed(totals: Tensor, device: torch.device) -> Tensor:
     return shared.cpu()
 
 
+def highest(number: int, device: torch.device) -> int:
+    """The highest of all ranks' numbers."""
+    if not _several():
+        return number
+    shared = torch.tensor(number, device=device)
+    distributed.all_reduce(shared, distributed.ReduceOp.MAX)
+    return int(shared)
+
+
 def gathered(mine: dict) -> dict:
     """The union of every rank's entries."""
     if not _several():

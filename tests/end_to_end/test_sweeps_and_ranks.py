@@ -80,7 +80,7 @@ def test_a_sweep_started_again_goes_on_with_what_was_killed_and_leaves_alone_wha
     running = subprocess.Popen(sweep, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     for line in running.stderr:
         if "epoch 3," in line and "validated" in line:  # epoch 2 is stored
-            os.kill(process_of("attention=dot"), signal.SIGKILL)
+            os.kill(process_of(f"{tmp_path}/sweep/attention=dot"), signal.SIGKILL)
             break
     _, said = running.communicate(timeout=120)
     assert running.returncode == 1

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 import torch
 
 from nmt.launch.job import Job
@@ -10,29 +9,15 @@ from nmt.launch.local import Sweep, progress, shares_of_the_machine
 from nmt.resolvers import folder_name
 
 
-def job_in(folder, status=None, stored=False):
+def job_in(folder, status=None):
     if status:
         (folder / "summary.json").write_text(json.dumps({"status": status}))
-    if stored:
-        (folder / "checkpoints").mkdir()
-        (folder / "checkpoints" / "last.ckpt").touch()
     return Job(("attention=dot",), folder)
 
 
-@pytest.mark.parametrize(
-    ("status", "stored", "goes_on"),
-    [
-        (None, False, False),
-        ("running", True, True),  # killed before it could say so
-        ("interrupted", True, True),
-        ("interrupted", False, False),
-        ("failed", True, False),
-    ],
-)
-def test_an_interrupted_job_goes_on_and_a_failed_one_starts_anew(tmp_path, status, stored, goes_on):
-    command = job_in(tmp_path, status, stored).command()
-    assert command[2:4] == ["attention=dot", "hydra.mode=RUN"]
-    assert (f"ckpt_path='{tmp_path}/checkpoints/last.ckpt'" in command) == goes_on
+def test_a_job_is_the_same_command_however_often_it_is_started(tmp_path):
+    command = job_in(tmp_path, "interrupted").command()
+    assert command[2:] == ["attention=dot", "hydra.mode=RUN", f"hydra.run.dir='{tmp_path}'"]
 
 
 def test_only_a_summary_that_says_so_makes_a_job_completed(tmp_path):

@@ -1,0 +1,194 @@
+"""Where a run goes on from: written whole or not at all, often enough, and when it is told to stop.
+
+A run goes on bit for bit (CPU, one process) as if it had never stopped, wherever `Last` saved: after a validation, in
+the middle of an epoch, and before a validation that was not finished, which is then done again.
+"""
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from lightning_fabric.plugins import TorchCheckpointIO
+from pytorch_lightning import Trainer
+from pytorch_lightning.callbacks import Checkpoint
+from pytorch_lightning.utilities.exceptions import SIGTERMException
+
+from nmt.data.batches import Batch
+from nmt.run import LAST, PREVIOUS, load_checkpoint, save_checkpoint
+from nmt.training.metrics import MetricsFile
+from nmt.training.module import Training
+from nmt.training.ranks import highest
+
+log = logging.getLogger(__name__)
+
+GO_ON, SAVE, REQUEUE, TERMINATE, INTERRUPT = range(5)  # what is asked for; of several ranks' wishes the highest counts
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)  # the last is what submitit sends
+VALIDATION = "epoch_loop.val_loop.batch_progress"
+
+
+class WholeFiles(TorchCheckpointIO):
+    """Lightning's checkpoints as files that are whole, or are not there; the one before the last is kept."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        path = Path(path)
+        save_checkpoint(checkpoint, path, before=path.with_name(PREVIOUS) if path.name == LAST else None)
+
+    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+        return load_checkpoint(Path(path))
+
+
+class Last(Checkpoint):
+    """Keeps last.ckpt: after each validation, every so many steps and minutes, at the end, and when a signal asks.
+
+    Ctrl-C, SIGTERM: the batch is finished, all is saved, the run ends. SIGUSR1: all is saved; in a SLURM job it is put
+    into the queue again, where the same command goes on. A second Ctrl-C ends the run at once.
+    """
+
+    def __init__(self, *, dirpath: str, every_steps: int | None = None, every_minutes: float | None = None):
+        self.path = Path(dirpath) / LAST
+        self.every_steps, self.every_minutes = every_steps, every_minutes
+        self.asked = self.granted = GO_ON
+        self.seconds = 0.0  # of training before this process
+        self.metrics: dict[str, float] = {}  # of a run that is gone on with, until it has its own
+        self.validating = False
+        self.before: dict[int, Any] = {}  # handlers of signals
+
+    def setup(self, trainer: Trainer, module: Training, stage: str) -> None:
+        self.started = self.saved = time.monotonic()
+
+    def on_train_start(self, trainer: Trainer, module: Training) -> None:
+        self.step = self.saved_step = trainer.global_step
+        if threading.current_thread() is threading.main_thread():
+            self.before = {number: signal.signal(number, self._ask) for number in SIGNALS}
+
+    def teardown(self, trainer: Trainer, module: Training, stage: str) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+        self.before = {}
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.asked == INTERRUPT:
+            raise KeyboardInterrupt
+        log.info("%s: all is saved after this batch", signal.Signals(number).name)
+        wishes = {signal.SIGINT: INTERRUPT, signal.SIGTERM: TERMINATE}
+        self.asked = max(self.asked, wishes.get(number, REQUEUE if self._listener() or _in_slurm() else SAVE))
+
+    def on_train_batch_end(
+        self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        stepped, self.step = trainer.global_step > self.step, trainer.global_step
+        if not stepped or _validates_next(trainer) or trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            return
+        wish = highest(self.asked or (SAVE if self._due(trainer) else GO_ON), module.device)
+        if wish and not (wish == SAVE and _logs_now(trainer)):  # what is logged of this batch comes after this
+            self._save(trainer)
+            self.granted, self.asked = wish, GO_ON
+
+    def on_train_batch_start(self, trainer: Trainer, module: Training, batch: Batch, batch_idx: int) -> None:
+        """Only now all is logged of the batch before."""
+        self._obey(self.granted)
+
+    def _due(self, trainer: Trainer) -> bool:
+        """By the first rank's clock."""
+        minutes = (time.monotonic() - self.saved) / 60
+        by_time = self.every_minutes is not None and minutes >= self.every_minutes
+        by_steps = self.every_steps is not None and trainer.global_step - self.saved_step >= self.every_steps
+        return trainer.is_global_zero and (by_time or by_steps)
+
+    def on_validation_start(self, trainer: Trainer, module: Training) -> None:
+        self.validating = not trainer.sanity_checking
+
+    def on_validation_batch_end(
+        self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        if self.validating and (wish := highest(self.asked, module.device)):
+            self._save(trainer)
+            self.asked = GO_ON
+            self._obey(wish)
+
+    def on_validation_end(self, trainer: Trainer, module: Training) -> None:
+        if self.validating:
+            self.validating = False
+            self._save(trainer)
+
+    def on_train_end(self, trainer: Trainer, module: Training) -> None:
+        """What came after the last validation is kept too."""
+        if trainer.global_step > self.saved_step:
+            self._save(trainer)
+
+    def _save(self, trainer: Trainer) -> None:
+        trainer.save_checkpoint(self.path, weights_only=False)
+        self.saved, self.saved_step = time.monotonic(), trainer.global_step
+
+    def _obey(self, wish: int) -> None:
+        self.granted = GO_ON
+        if wish == REQUEUE:
+            self._requeue()
+        if wish in (REQUEUE, TERMINATE):
+            raise SIGTERMException
+        if wish == INTERRUPT:
+            raise KeyboardInterrupt
+
+    def _requeue(self) -> None:
+        """By whoever started this process, where he listens for the signal (submitit), or by SLURM itself."""
+        if listener := self._listener():
+            with suppress(SystemExit):
+                listener(signal.SIGUSR2, None)
+        elif os.environ.get("SLURM_PROCID", "0") == "0":
+            subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=True)
+
+    def _listener(self) -> Callable[[int, FrameType | None], Any] | None:
+        """Who put this process into a queue, where he waits for a signal to do so again: submitit."""
+        handler = self.before.get(signal.SIGUSR2)
+        return handler if callable(handler) else None
+
+    def on_save_checkpoint(self, trainer: Trainer, module: Training, checkpoint: dict[str, Any]) -> None:
+        seconds = self.seconds + time.monotonic() - self.started
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        checkpoint["progress"] = {"seconds": seconds, "metrics": self.metrics | metrics}
+        if self.validating:  # Lightning then begins this validation again, in place of the next batch
+            progress = checkpoint["loops"]["fit_loop"][VALIDATION]
+            for counts in (progress["total"], progress["current"]):
+                counts |= {"ready": 1, "started": 1, "processed": 0, "completed": 0}
+
+    def on_load_checkpoint(self, trainer: Trainer, module: Training, checkpoint: dict[str, Any]) -> None:
+        self.seconds, self.metrics = checkpoint["progress"]["seconds"], checkpoint["progress"]["metrics"]
+        if Path(trainer.ckpt_path).parent == self.path.parent:
+            _follow(checkpoint["callbacks"], self.path.parent)
+            logged = checkpoint["loops"]["fit_loop"]["epoch_loop.state_dict"]["_batches_that_stepped"]
+            for logger in trainer.loggers:
+                if isinstance(logger, MetricsFile):
+                    logger.keep_until(logged)
+
+
+def _follow(states: dict[str, Any], folder: Path) -> None:
+    """A run's folder may have been moved: Lightning would forget which checkpoint was the best."""
+    for state in states.values():
+        if before := state.get("dirpath"):
+            for key, value in state.items():
+                if isinstance(value, str) and value.startswith(before):
+                    state[key] = str(folder) + value[len(before) :]
+            best = state["best_k_models"]
+            state["best_k_models"] = {str(folder) + path[len(before) :]: score for path, score in best.items()}
+
+
+def _in_slurm() -> bool:
+    return "SLURM_JOB_ID" in os.environ
+
+
+def _validates_next(trainer: Trainer) -> bool:
+    """Lightning's loop would take what is saved now for saved after the validation."""
+    loop = trainer.fit_loop
+    return loop.epoch_loop._should_check_val_fx(loop._data_fetcher)
+
+
+def _logs_now(trainer: Trainer) -> bool:
+    return trainer.log_every_n_steps > 1 and trainer._logger_connector.should_update_logs

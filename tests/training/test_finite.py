@@ -1,0 +1,88 @@
+"""Steps that are left out, and what is told of them."""
+
+import json
+import math
+
+import pytest
+
+from nmt.errors import ConfigurationError, UserError
+from nmt.training.finite import SURE, Finite
+
+
+@pytest.fixture
+def finite(tmp_path):
+    return Finite(path=str(tmp_path / "unusual_steps.jsonl"), most_in_a_row=3, spike=10.0)
+
+
+def passes(finite, loss, norm, step=7, sentences=(3, 1)):
+    return finite.passes(loss, norm, step, list(sentences), writes=True)
+
+
+def told(finite):
+    return [json.loads(line) for line in finite.path.read_text().splitlines()] if finite.path.is_file() else []
+
+
+@pytest.mark.parametrize(
+    ("loss", "norm"), [(math.nan, 1.0), (math.inf, 1.0), (1.0, math.nan), (1.0, math.inf), (-math.inf, math.nan)]
+)
+def test_what_is_no_number_is_left_out_counted_and_told_with_its_sentences(finite, loss, norm, caplog):
+    assert not passes(finite, loss, norm)
+    assert finite.left_out == 1
+    assert told(finite) == [
+        {
+            "what": "step left out",
+            "step": 7,
+            "loss": str(loss),
+            "gradient_norm": str(norm),
+            "sentences": [3, 1],
+        }
+    ]
+    assert "step left out at step 7" in caplog.text
+    assert passes(finite, 1.0, 1.0)
+    assert finite.left_out == 1
+
+
+def test_after_some_in_a_row_the_run_ends_and_says_why(finite):
+    for _ in range(5):  # never three one after another
+        assert not passes(finite, math.nan, 1.0)
+        assert not passes(finite, math.nan, 1.0)
+        assert passes(finite, 1.0, 1.0)
+    passes(finite, math.nan, 1.0)
+    passes(finite, math.nan, 1.0)
+    with pytest.raises(
+        UserError, match=r"no number in 3 steps .* up to step 11 .*unusual_steps\.jsonl.*lower optimizer"
+    ):
+        passes(finite, math.nan, 1.0, step=11)
+
+
+def test_a_spike_is_told_of_and_taken(finite, caplog):
+    for _ in range(SURE - 1):
+        assert passes(finite, 2.0, 1.0)
+    assert passes(finite, 2.0, 50.0)  # not yet sure
+    assert finite.spikes == 0
+    assert passes(finite, 2.0, 9.9)
+    assert passes(finite, 2.0, 10.1, step=21)
+    assert finite.spikes == 1
+    assert [one["what"] for one in told(finite)] == ["gradient spike"]
+    assert "gradient spike at step 21: loss 2, gradient norm 10.1, usually 1" in caplog.text
+
+
+def test_counts_and_what_is_usual_outlast_a_stop(finite, tmp_path):
+    for _ in range(SURE):
+        passes(finite, 1.0, 1.0)
+    passes(finite, math.nan, 1.0, step=20)
+    passes(finite, math.nan, 1.0, step=21)
+    other = Finite(path=str(finite.path), most_in_a_row=3, spike=10.0)
+    other.load_state_dict(json.loads(json.dumps(finite.state_dict())))
+    other.begin(21)  # the step is made again
+    assert [one["step"] for one in told(other)] == [20]
+    assert other.is_unusual(1.0, 10.5)
+    with pytest.raises(UserError, match="3 steps"):
+        passes(other, math.nan, 1.0)
+
+
+def test_settings_without_a_sense_are_named():
+    with pytest.raises(ConfigurationError, match=r"finite\.most_in_a_row=0"):
+        Finite(path="", most_in_a_row=0, spike=10.0)
+    with pytest.raises(ConfigurationError, match=r"finite\.spike=1"):
+        Finite(path="", most_in_a_row=1, spike=1)
