@@ -24,10 +24,14 @@ from hydra.errors import (
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 import nmt.resolvers  # noqa: F401 – the configuration files use them
 from nmt.errors import ConfigurationError, UserError
 
+# Overrides of a run that may be somebody else's: none that calls what it names, reads the environment or is an option.
+OWN = r"(?:twice|half|default):|oc\.env:NMT_(?:DATA|CACHE)[,}]|\w[\w.]*\}"
+FOREIGN = re.compile(rf"^[+~]*(?:-|hydra\b)|_target_|\$\{{(?!{OWN})")
 WANTS_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 CONFIGURATIONS = Path(__file__).parent.parent / "conf"
 
@@ -91,9 +95,16 @@ def repeating(arguments: list[str]) -> list[str]:
         return arguments
     folder = Path(named[-1])
     try:
-        overrides = list(OmegaConf.load(folder / ".hydra" / "overrides.yaml"))
-    except OSError as error:
+        overrides = OmegaConf.to_container(OmegaConf.load(folder / ".hydra" / "overrides.yaml"))
+    except FileNotFoundError as error:
         raise UserError(f"run={folder}: no .hydra/overrides.yaml there; name the folder of a run to repeat") from error
+    except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
+        raise UserError(f"run={folder}: its .hydra/overrides.yaml cannot be read ({_first_line(error)})") from error
+    if not isinstance(overrides, list):
+        raise UserError(f"run={folder}: its .hydra/overrides.yaml is not a list of KEY=VALUE")
+    for override in overrides:
+        if FOREIGN.search(str(override)):
+            raise UserError(f"run={folder}: refused to repeat {override}; where you trust it, write it yourself")
     others = [argument for argument in arguments if not argument.startswith("run=")]
     return [*overrides, f"repeats={quoted(folder.absolute())}", *others]
 

@@ -27,13 +27,13 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.data.word_table import WordTable, learn
 from nmt.errors import ConfigurationError, UserError
 from nmt.model.translator import Translator
+from nmt.trust import check_references, trust
 
 if TYPE_CHECKING:
     from nmt.data.module import TranslationData  # and with it Lightning, which translating does not need
 
 CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "previous.ckpt"
 CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
-TRUSTED = ("nmt.model.", "nmt.data.", "torch.nn.init")
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +42,18 @@ class Run:
     """A trained model, opened by its folder or by one of its checkpoints."""
 
     def __init__(self, path: str):
-        self.folder, self.checkpoint = _locate(Path(path))
+        self.folder, self.checkpoint = _locate(Path(str(path)))
         stored = load_checkpoint(self.checkpoint)
+        try:
+            self._open(stored)
+        except UserError as error:
+            raise UserError(f"{self.checkpoint}: {error}") from error
+        except Exception as error:  # configuration, vocabularies and weights can misfit in many ways
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            raise UserError(f"{self.checkpoint}: what it holds makes no model ({reason})") from error
+
+    def _open(self, stored: Mapping[str, Any]) -> None:
+        check_references(stored["nmt"]["config"])
         self.config: DictConfig = OmegaConf.create(stored["nmt"]["config"])
         self.languages = Sides(
             *(
@@ -63,14 +73,15 @@ class Run:
         self.model.load_state_dict(weights)
         self.model.eval()
         self.step = stored["global_step"]
+        if not isinstance(self.step, int):
+            raise UserError(f"global_step={self.step!r}: not a number of steps")
 
     def data(self, overrides: list[str] | None = None) -> "TranslationData":
         """The run's own data settings, changed by KEY=VALUEs."""
         OmegaConf.set_struct(self.config, True)
         OmegaConf.set_struct(self.config.data.tests, False)  # new test sets may be named
         config = OmegaConf.merge(self.config, OmegaConf.from_dotlist(overrides or []))
-        trust(OmegaConf.to_container(config.data, resolve=True), "data")
-        return hydra.utils.instantiate(config.data)
+        return _instantiated(config.data, "data")
 
     def candidates(self, wanted: bool | None) -> Candidates | None:
         """Those it was trained with; None: where it was."""
@@ -86,7 +97,9 @@ class Run:
                 f"{self.folder} has no {CANDIDATES}, which belongs to its checkpoints; put it there, or say "
                 "candidates=false to search the whole vocabulary"
             )
-        return Candidates.load(self.folder / CANDIDATES)
+        candidates = Candidates.load(self.folder / CANDIDATES)
+        candidates.must_fit(Sides(*(len(one.vocabulary) for one in self.languages)), self.folder / CANDIDATES)
+        return candidates
 
     def word_table(self) -> WordTable:
         """The run's word-translation table; learned from its training text when it is first asked for."""
@@ -107,7 +120,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     except Exception as error:
         reason = str(error).split("\n")[0]
         raise UserError(f"{path}: cannot be loaded as a checkpoint ({reason})") from error
-    if "nmt" not in stored:
+    if not isinstance(stored, Mapping) or "nmt" not in stored:
         raise UserError(f"{path}: a checkpoint, but not of a run of this project")
     return stored
 
@@ -171,26 +184,23 @@ def _locate(path: Path) -> tuple[Path, Path]:
 
 def build_model(config: DictConfig) -> Translator:
     """Compose the model a configuration describes."""
-    trust(OmegaConf.to_container(config.model, resolve=True))
-    return hydra.utils.instantiate(config.model)
+    return _instantiated(config.model, "model")
 
 
-def trust(node: Any, where: str = "model") -> None:
-    """A stored configuration may only name what this project is made of: loading a run must not run something else."""
-    if isinstance(node, Mapping):
-        target = node.get("_target_")
-        if target is not None and not _trusted(str(target)):
-            raise UserError(f"{where}._target_={target}: refused; a run may only name {', '.join(TRUSTED)}")
-        for key, value in node.items():
-            trust(value, f"{where}.{key}")
-    elif isinstance(node, list):
-        for index, value in enumerate(node):
-            trust(value, f"{where}[{index}]")
+def _instantiated(node: DictConfig, where: str) -> Any:
+    """Of what was looked through, and not resolved once more: what computes a value could compute another then."""
+    plain = OmegaConf.to_container(node, resolve=True)
+    trust(plain, where)
+    return hydra.utils.instantiate(plain)
 
 
-def _trusted(target: str) -> bool:
-    """By name, and by where the thing is defined: nmt.model.encoder.torch.hub.load is not of this project."""
-    return target.startswith(TRUSTED) and getattr(hydra.utils.get_object(target), "__module__", "").startswith(TRUSTED)
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Of a run's folder; empty where there is none yet, or half of one."""
+    try:
+        found = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -57,11 +57,33 @@ class Candidates:
     def load(cls, path: Path) -> "Candidates":
         try:
             with np.load(path, allow_pickle=False) as stored:
-                return cls(stored["frequent"], stored["offsets"], stored["translations"])
-        except (OSError, ValueError, KeyError) as error:
+                lists = [stored[name] for name in ("frequent", "offsets", "translations")]
+            _check(*lists)
+        except Exception as error:  # a damaged archive fails in as many ways as there are to damage one
             raise DataError(
                 f"{path}: cannot be read as candidate lists ({error}); remove it, and it is made anew"
             ) from None
+        return cls(*lists)
+
+    def must_fit(self, sizes: Sides, path: Path) -> None:
+        """`sizes`: of the vocabularies whose words they number."""
+        most = max(int(words.max(initial=0)) for words in (self.frequent, self.translations))
+        if len(self.offsets) != sizes.source + 1 or most >= sizes.target:
+            raise DataError(
+                f"{path}: of {len(self.offsets) - 1} source and at least {most + 1} target words, but the vocabularies "
+                f"have {sizes.source} and {sizes.target}: these candidate lists are another run's"
+            )
+
+
+def _check(frequent: np.ndarray, offsets: np.ndarray, translations: np.ndarray) -> None:
+    if not all(one.ndim == 1 and one.dtype.kind in "iu" for one in (frequent, offsets, translations)):
+        raise ValueError("whole numbers in a row are expected")
+    if frequent[: len(SPECIAL)].tolist() != list(range(len(SPECIAL))) or (np.diff(frequent) <= 0).any():
+        raise ValueError("frequent is not ascending from the special symbols")
+    if (np.diff(offsets, prepend=0) < 0).any() or offsets[:1] != [0] or offsets[-1] != len(translations):
+        raise ValueError("offsets are not those of the translations")
+    if (translations < 0).any():
+        raise ValueError("translations are numbers of words")
 
 
 def candidates_of(prepared: Prepared, *, most_frequent: int, translations: int) -> Candidates:

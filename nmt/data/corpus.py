@@ -5,6 +5,7 @@ import hashlib
 import io
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -12,6 +13,9 @@ from typing import BinaryIO, NamedTuple
 from nmt.errors import DataError
 
 LONGEST_LINE = 20_000  # characters; beyond it a file is hardly one sentence a line
+MOST_BYTES = 8 * LONGEST_LINE  # of a line, read at once: a packed file of a few kilobytes may hold a line of gigabytes
+PACKED = 2048  # bytes unpacked at once, for the same reason
+DAMAGE = (EOFError, OSError, ValueError, zlib.error)  # what a cut or damaged archive raises
 
 
 class Line(NamedTuple):
@@ -90,7 +94,7 @@ def read_lines(path: Path) -> Iterator[str]:
     with open_text(path) as stream:
         number = 0
         try:
-            for number, raw in enumerate(stream, start=1):
+            for number, raw in enumerate(raw_lines(stream), start=1):
                 line = raw.decode("utf-8").strip()
                 if len(line) > LONGEST_LINE:
                     raise DataError(
@@ -100,8 +104,21 @@ def read_lines(path: Path) -> Iterator[str]:
                 yield line
         except UnicodeDecodeError as error:
             raise DataError(f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
-        except (EOFError, OSError, ValueError, zlib.error) as error:  # a cut or damaged archive
+        except TooLongError as error:
+            raise DataError(f"{path}, line {number + 1}: {error}; one sentence a line is expected") from None
+        except DAMAGE as error:
             raise DataError(f"{path}, after line {number}: cannot be read ({error})") from None
+
+
+class TooLongError(Exception):
+    """A line that is not read to its end."""
+
+
+def raw_lines(stream: BinaryIO) -> Iterator[bytes]:
+    for raw in iter(partial(stream.readline, MOST_BYTES), b""):
+        if len(raw) == MOST_BYTES and not raw.endswith(b"\n"):
+            raise TooLongError(f"more than {MOST_BYTES} bytes")
+        yield raw
 
 
 def open_text(path: Path) -> BinaryIO:
@@ -110,17 +127,50 @@ def open_text(path: Path) -> BinaryIO:
         stream = open(path, "rb")  # noqa: SIM115 – handed on
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be opened ({error.strerror})") from None
-    magic = stream.read(4)
-    stream.seek(0)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be opened ({getattr(error, 'strerror', None) or error})") from None
+    magic = stream.peek(4)
     if magic[:2] == b"\x1f\x8b":
         return gzip.open(stream)
-    if magic == b"\x28\xb5\x2f\xfd":
+    if magic[:4] == b"\x28\xb5\x2f\xfd":
+        return io.BufferedReader(_Zstandard(stream))
+    return stream
+
+
+class _Zstandard(io.RawIOBase):
+    """All frames of a file, one after another; unlike the library's own reader it tells where the last was cut off."""
+
+    def __init__(self, stream: BinaryIO):
         import zstandard
 
-        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(stream, closefd=True))
-    return stream
+        self.stream, self.error = stream, zstandard.ZstdError
+        self.new = zstandard.ZstdDecompressor().decompressobj
+        self.frame = None
+        self.unpacked = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        while not self.unpacked:
+            packed = (self.frame.unused_data if self.frame and self.frame.eof else b"") or self.stream.read(PACKED)
+            if not packed:
+                if self.frame and not self.frame.eof:
+                    raise EOFError("it ends in the middle of its last frame")
+                return 0
+            if self.frame is None or self.frame.eof:
+                self.frame = self.new()
+            try:
+                self.unpacked = memoryview(self.frame.decompress(packed))
+            except self.error as error:
+                raise OSError(str(error)) from None
+        size = min(len(buffer), len(self.unpacked))
+        buffer[:size], self.unpacked = self.unpacked[:size], self.unpacked[size:]
+        return size
+
+    def close(self) -> None:
+        self.stream.close()
+        super().close()
 
 
 def file_identity(path: Path) -> str:
@@ -128,5 +178,5 @@ def file_identity(path: Path) -> str:
     try:
         with open(path, "rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"{path}: {'no such file' if isinstance(error, FileNotFoundError) else error}") from None

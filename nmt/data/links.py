@@ -11,7 +11,7 @@ from nmt.data.corpus import read_lines
 from nmt.errors import DataError
 
 Links = set[tuple[int, int]]  # (source position, target position), from 0
-LINK = re.compile(r"(\d+)([-p])(\d+)", re.ASCII)
+LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})", re.ASCII)
 
 
 class Gold(NamedTuple):

@@ -92,7 +92,9 @@ class TranslationData(LightningDataModule):
 
     def test_pairs(self, name: str | None = None) -> tuple[str, Pairs]:
         """A named test set, the configured one without a name; `valid` is one too."""
-        name = name or self.test or "valid"
+        name = str(name or self.test or "valid")
+        if name in (".", "..") or set(name) & set("/\\\0"):  # a stored configuration must not name places to write to
+            raise ConfigurationError(f"data.test={name!r}: a folder of the run is called so; use letters and figures")
         if name == "valid":
             return name, self._read("valid", self.valid_files)
         if name not in self.tests:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, DataError
 
 PAD, UNKNOWN, START, END = range(4)
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
@@ -47,11 +47,21 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
-        return cls.from_json(path.read_text(encoding="utf-8"))
+        try:
+            return cls.from_json(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, DataError) as error:
+            raise DataError(f"{path}: {error}") from None
 
     @classmethod
     def from_json(cls, text: str) -> "Vocabulary":
-        return cls(Tokenizer.from_str(text))
+        """Nothing but what `learn` makes: expressions that split or replace could be made to take for ever."""
+        try:
+            tokenizer = Tokenizer.from_str(text)
+        except Exception as error:  # the library has no error of its own
+            raise DataError(f"not a tokenizer.json ({_first_line(error)})") from None
+        if wrong := _foreign(tokenizer):
+            raise DataError(f"not a tokenizer.json of this project: {wrong}")
+        return cls(tokenizer)
 
     def to_json(self) -> str:
         return self.tokenizer.to_str(pretty=False)
@@ -121,6 +131,30 @@ class Vocabulary:
         ends = np.array([piece.endswith(WORD_END) for piece in self.pieces(range(len(self)))])
         ends[END] = True
         return ends
+
+
+def _foreign(tokenizer: Tokenizer) -> str:
+    """What about it `learn` would not have made."""
+    model = tokenizer.model
+    if not isinstance(model, models.BPE | models.WordLevel) or model.unk_token != SPECIAL[UNKNOWN]:
+        return f"its model is neither words nor BPE with {SPECIAL[UNKNOWN]}"
+    if isinstance(model, models.BPE) and model.end_of_word_suffix != WORD_END:
+        return f"its pieces do not end words with {WORD_END}"
+    if not isinstance(tokenizer.pre_tokenizer, pre_tokenizers.WhitespaceSplit):
+        return "its pre_tokenizer is not WhitespaceSplit"
+    for name in ("normalizer", "post_processor", "truncation", "padding"):
+        if getattr(tokenizer, name) is not None:
+            return f"it has a {name}"
+    if any(token.content not in SPECIAL for token in tokenizer.get_added_tokens_decoder().values()):
+        return "it has added tokens"
+    pieces = [tokenizer.id_to_token(number) for number in range(tokenizer.get_vocab_size())]
+    if None in pieces or pieces[: len(SPECIAL)] != SPECIAL:
+        return f"its numbers do not begin with {' '.join(SPECIAL)} and go on without gaps"
+    return ""
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:200]
 
 
 def _most_frequent(blocks: Iterable[list[str]], size: int, minimum_count: int) -> models.WordLevel:

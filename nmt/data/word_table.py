@@ -12,12 +12,11 @@ import re
 import subprocess
 import sys
 import tempfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from nmt.data.corpus import open_text
+from nmt.data.corpus import DAMAGE, TooLongError, open_text, raw_lines
 from nmt.errors import DataError, UserError
 
 ALIGNER = "systran-align==3.5.0"
@@ -37,6 +36,7 @@ with open(pairs) as stream, open(links, "w") as out:
             out.write(" ".join(f"{source}-{target}" for source, target in found["alignments"]) + "\\n")
 """
 
+MOST = 1000  # translations of a word that a file may hold; each is compared with those before it
 ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 ESCAPED = {escape: character for character, escape in ESCAPES.items()}
 
@@ -76,11 +76,11 @@ class WordTable:
         number = 0
         try:
             with open_text(path) as stream:
-                for number, line in enumerate(stream, start=1):  # noqa: B007 – named where a line is damaged
+                for number, line in enumerate(raw_lines(stream), start=1):  # noqa: B007 – named where it is damaged
                     _add_row(entries, line.decode("utf-8"))
-        except ValueError as error:
+        except (TooLongError, ValueError) as error:
             raise DataError(f"{path}, line {number}: {error}; learn the table again") from None
-        except (EOFError, OSError, zlib.error) as error:  # a cut or damaged archive
+        except DAMAGE as error:
             raise DataError(f"{path}, after line {number}: cannot be read ({error}); learn the table again") from None
         return cls(entries)
 
@@ -169,6 +169,8 @@ def _add_row(entries: dict[str, list[tuple[str, float]]], line: str) -> None:
     if not 0 < probability <= 1:
         raise ValueError(f"{columns[2]} is not a probability")
     translations = entries.setdefault(source, [])
+    if len(translations) == MOST:
+        raise ValueError(f"{source!r} has more than {MOST} translations")
     if any(target == other for other, _ in translations):
         raise ValueError(f"{target!r} is there twice as a translation of {source!r}")
     if translations and translations[-1][1] < probability:

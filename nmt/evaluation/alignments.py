@@ -77,6 +77,11 @@ def forced_scores(
                 f"pair {number}: the alignments are of words between blanks, which are not the words this run's "
                 "preprocessing makes; it must be trained with data.{source,target}.tokenizer=none"
             )
+        if beyond := [link for link in gold[number - 1].possible if link[1] >= len(own) or link[0] >= own.shape[1]]:
+            raise DataError(
+                f"pair {number}: its alignments link word {beyond[0][0] + 1} to word {beyond[0][1] + 1}, but it has "
+                f"{own.shape[1]} and {len(own)}; do they count from data.tests.NAME.alignments_base?"
+            )
         weights.append(own)
     return scores_of_weights(weights, gold, threshold), [linked(own, threshold) for own in weights]
 
@@ -92,4 +97,4 @@ def score_links(settings: DictConfig) -> dict[str, float]:
     if settings.links is None or settings.gold is None:
         raise ConfigurationError("links=FILE gold=FILE: both are needed, a line a sentence each")
     bases = {"links_base": settings.links_base, "gold_base": settings.gold_base}
-    return score_files(Path(settings.links), Path(settings.gold), **bases)
+    return score_files(Path(str(settings.links)), Path(str(settings.gold)), **bases)

@@ -1,6 +1,7 @@
 """What a run thinks of translations that are given: their log-probabilities, and n-best lists ranked anew."""
 
 import json
+import math
 from collections.abc import Iterator
 from itertools import groupby, zip_longest
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, ListConfig
 
 from nmt.data.batches import collate
 from nmt.data.corpus import Line, in_blocks, read_lines
@@ -117,6 +118,8 @@ def _read_nbest(path: Path, sentences: int) -> Iterator[_Candidate]:
         fields = line.split(" ||| ")
         try:
             candidate = _Candidate(int(fields[0]), fields[1], float(fields[2]))
+            if not math.isfinite(candidate.score):
+                raise ValueError
         except (IndexError, ValueError):
             raise DataError(f"{path}, line {place}: number ||| text ||| score is expected, from 0") from None
         if not 0 <= candidate.number < sentences:
@@ -125,6 +128,6 @@ def _read_nbest(path: Path, sentences: int) -> Iterator[_Candidate]:
 
 
 def _two(files, key: str, second: str) -> list[str]:
-    if isinstance(files, str) or len(files) != 2:
+    if not isinstance(files, list | ListConfig) or len(files) != 2:
         raise ConfigurationError(f"{key}={files}: two files are expected, '{key}=[SOURCE,{second}]'")
-    return list(files)
+    return [str(file) for file in files]

@@ -1,6 +1,5 @@
 """A run as a process of its own: where it lands, how it stands, how it is started or gone on with."""
 
-import json
 import os
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from typing import IO, Any
 from hydra.core.hydra_config import HydraConfig
 
 from nmt.command import WANTS_TRACEBACK, quoted
+from nmt.run import read_summary
 
 TRAIN = Path(__file__).parents[2] / "train.py"
 SECONDS_TO_STOP = 60.0
@@ -28,10 +28,7 @@ class Job:
     folder: Path
 
     def summary(self) -> dict[str, Any]:
-        try:
-            return json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
+        return read_summary(self.folder)
 
     @property
     def is_completed(self) -> bool:

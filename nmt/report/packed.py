@@ -9,7 +9,6 @@ import json
 import zlib
 from collections.abc import Sequence
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from sacrebleu.metrics import BLEU
@@ -20,6 +19,7 @@ from nmt.report.runs import Evaluated, RunFolder, Sentence
 FAINT = 0.02  # a weight below it is shown as none
 TOGETHER = 25  # sentences of a chunk of alignments
 ROWS = 250  # sentences of a chunk of translations
+LARGEST = 2**26  # bytes of an alignment, unpacked
 STEPS = 2  # of sentence BLEU, to one point
 
 
@@ -77,9 +77,11 @@ class Archive:
         self.chunks: list[str] | None = []
         try:
             self.stored = np.load(on.alignments, allow_pickle=False)
+            if max(part.file_size for part in self.stored.zip.infolist()) > LARGEST:
+                self._give_up("alignments.npz is not of sentences")
         except FileNotFoundError:
             self._give_up("there is no alignments.npz")
-        except (OSError, ValueError, BadZipFile, EOFError):
+        except Exception:  # a damaged archive fails in as many ways as there are to damage one
             self._give_up("alignments.npz is damaged")
 
     def pack(self, numbers: Sequence[int]) -> int:
@@ -88,7 +90,7 @@ class Archive:
             return 0
         try:
             self.chunks.append(_chunk(self.stored, self.sentences, numbers))
-        except Exception as error:  # a damaged archive fails in as many ways as there are to damage one
+        except Exception as error:
             self._give_up(f"alignments.npz is damaged ({type(error).__name__})")
             return 0
         return len(self.chunks[-1])

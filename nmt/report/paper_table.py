@@ -3,12 +3,12 @@
 Runs that differ in nothing but the seed are one row: mean ± standard deviation of n.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+from nmt.report.runs import UnreadableError, read_json
 from nmt.run import write_json, write_text
 
 
@@ -50,8 +50,12 @@ def _row(name: str, runs: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _scores(folder: Path) -> dict[str, Any] | None:
+    """None too where the file is damaged: a row lacks it, the sweep goes on."""
     found = sorted(folder.glob("*/scores.json"))
-    return json.loads(found[0].read_text(encoding="utf-8")) if found else None
+    try:
+        return read_json(found[0]) if found else None
+    except UnreadableError:
+        return None
 
 
 def _spread(values: Sequence[float]) -> dict[str, float] | None:

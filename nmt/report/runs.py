@@ -27,6 +27,9 @@ DEEPEST = 6  # folders below the one named, where runs are looked for
 POINTS = 300  # of a curve, at most
 CURVES = {"loss": ("train/loss", "valid/loss"), "perplexity": ("valid/perplexity",), "bleu": ("valid/bleu",)}
 SPEED = "train/tokens_per_second"
+DEEPEST_NODE = 50  # of JSON and YAML
+LARGEST = 10**18  # whole number
+AT_HAND = ("none", "13a", "intl", "zh", "char")  # tokenisers of sacrebleu that need nothing else
 YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -221,13 +224,18 @@ def _members(folder: Path) -> list[Any]:
 def _not_begun(path: Path) -> list[RunFolder]:
     try:
         jobs = read_json(path / SWEEP)["jobs"]
-        missing = [job for job in jobs if not (path / job["folder"]).is_dir()]
+        missing = [job for job in jobs if _is_name(job["folder"]) and not (path / job["folder"]).is_dir()]
         runs = [RunFolder(path / job["folder"], state=str(job["status"])) for job in missing]
         for run, job in zip(runs, missing, strict=True):
             run.overrides = [str(override) for override in job["overrides"]]
-    except (UnreadableError, LookupError, TypeError):
+    except (UnreadableError, LookupError, OSError, TypeError):
         return []
     return runs
+
+
+def _is_name(text: Any) -> bool:
+    """Of a folder that lies where it is said to: not a path that leads elsewhere."""
+    return isinstance(text, str) and text.isprintable() and not set(text) & set("/\\") and text not in ("", ".", "..")
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -255,7 +263,14 @@ def read_evaluated(folder: Path) -> Evaluated:
     search = stored.get("search") if isinstance(stored.get("search"), dict) else {}
     how = {f"search.{key}": value for key, value in search.items()} | {"unknown": stored.get("unknown", "keep")}
     digest = digest_of((sentence.source, sentence.reference) for sentence in sentences)
-    return Evaluated(scores, signatures, how, sentences, folder / "alignments.npz", digest)
+    found = Evaluated(scores, signatures, how, sentences, folder / "alignments.npz", digest)
+    if found.counting["tokenize"] not in AT_HAND:
+        try:
+            found.statistics  # noqa: B018 – kept
+        except Exception as error:  # each tokeniser fails in a way of its own
+            tok = found.counting["tokenize"]
+            raise UnreadableError(f"BLEU with tok:{tok} cannot be counted here ({first_line(error)})") from None
+    return found
 
 
 def _scores(stored: Any, where: str) -> tuple[dict[str, float], dict[str, str]]:
@@ -265,8 +280,8 @@ def _scores(stored: Any, where: str) -> tuple[dict[str, float], dict[str, str]]:
     scores = {name: float(value) for name, value in values.items() if is_number(value)}
     if "bleu" not in scores:
         raise UnreadableError(f"{where} holds no BLEU; evaluate it again")
-    signed = {name: one["signature"] for name, one in stored.items() if isinstance(one, Mapping) and "signature" in one}
-    return scores, signed
+    signed = {name: one.get("signature") for name, one in stored.items() if isinstance(one, Mapping)}
+    return scores, {name: signature for name, signature in signed.items() if isinstance(signature, str)}
 
 
 def read_sentences(path: Path, where: str) -> list[Sentence]:
@@ -294,7 +309,10 @@ def _sentence(stored: Mapping[str, Any]) -> Sentence:
 
 def read_curves(path: Path) -> Curves:
     lines = read_text(path, path.name).splitlines()
-    rows = list(csv.DictReader(line for line in lines if line.strip("\0")))
+    try:
+        rows = list(csv.DictReader(line for line in lines if line.strip("\0")))
+    except csv.Error as error:
+        raise UnreadableError(f"metrics.csv is not a table ({error})") from None
     if not rows or "step" not in rows[0]:
         raise UnreadableError("metrics.csv holds no steps")
     found = {
@@ -338,15 +356,42 @@ def read_json(path: Path, where: str = "") -> dict[str, Any]:
         raise UnreadableError(f"{where} is not JSON") from None
     if not isinstance(content, dict):
         raise UnreadableError(f"{where} is not a JSON object")
-    return content
+    return _plain(content, where)
 
 
 def read_yaml(path: Path) -> Any:
     where = f"{path.parent.name}/{path.name}"
+    text = read_text(path, where)
     try:
-        return yaml.load(read_text(path, where), Loader=YAML)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        _check_events(yaml.parse(text, Loader=YAML), where)
+        content = yaml.load(text, Loader=YAML)
+    except (yaml.YAMLError, LookupError, TypeError, ValueError, RecursionError):
         raise UnreadableError(f"{where} is not YAML") from None
+    return _plain(content, where)
+
+
+def _check_events(events: Iterator[yaml.Event], where: str) -> None:
+    """What would take for ever is told before it is read."""
+    deep = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise UnreadableError(f"{where} repeats parts of itself, which may never end")
+        deep += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if deep > DEEPEST_NODE:
+            raise UnreadableError(f"{where} is nested more than {DEEPEST_NODE} times")
+
+
+def _plain(node: Any, where: str, deep: int = 0) -> Any:
+    """What JSON has, too: YAML also knows days and bytes."""
+    if deep > DEEPEST_NODE:
+        raise UnreadableError(f"{where} is nested more than {DEEPEST_NODE} times")
+    if isinstance(node, Mapping):
+        return {str(_plain(key, where, deep + 1)): _plain(value, where, deep + 1) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain(value, where, deep + 1) for value in node]
+    if isinstance(node, int) and abs(node) >= LARGEST:
+        raise UnreadableError(f"{where} holds a number of more than 18 figures")
+    return node if isinstance(node, str | int | float) or node is None else str(node)
 
 
 def read_text(path: Path, where: str) -> str:

@@ -4,7 +4,6 @@ import dataclasses
 import gzip
 import json
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
@@ -16,7 +15,7 @@ import torch
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from nmt.data.corpus import open_text
+from nmt.data.corpus import DAMAGE, open_text
 from nmt.data.prepared import SIDES
 from nmt.errors import ConfigurationError, DataError
 from nmt.model.translator import Translator
@@ -111,8 +110,12 @@ def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: T
     runs, translator = opened(settings)
     replaced = replacing(runs, settings.unknown)
     with ExitStack() as stack:
-        source = open_text(Path(settings.input)) if settings.input else standard_input
-        output = stack.enter_context(_written(Path(settings.output))) if settings.output else standard_output
+        source = open_text(Path(str(settings.input))) if settings.input is not None else standard_input
+        output = (
+            stack.enter_context(_written(Path(str(settings.output))))
+            if settings.output is not None
+            else standard_output
+        )
         progress = stack.enter_context(_progress())
         given: dict[int, str] = {}  # lines on their way through the model
 
@@ -190,7 +193,7 @@ def _raw_lines(stream: BinaryIO) -> Iterator[bytes]:
         for raw in stream:
             number += 1
             yield raw
-    except (EOFError, OSError, ValueError, zlib.error) as error:  # a cut or damaged archive
+    except DAMAGE as error:
         raise DataError(f"the input cannot be read beyond line {number} ({error})") from None
 
 
@@ -198,7 +201,7 @@ def _with_prefixes(lines: Iterator[str], prefixes: str | None) -> Iterator[tuple
     if prefixes is None:
         yield from ((line, None) for line in lines)
         return
-    for line, prefix in zip_longest(lines, _lines(open_text(Path(prefixes)))):
+    for line, prefix in zip_longest(lines, _lines(open_text(Path(str(prefixes))))):
         if line is None or prefix is None:
             shorter = "the input" if line is None else prefixes
             raise DataError(

@@ -30,6 +30,7 @@ from starlette.responses import FileResponse, JSONResponse
 from starlette.routing import Route
 
 from nmt.errors import ConfigurationError, UserError
+from nmt.report.runs import RunFolder
 from nmt.run import Run
 from nmt.search.settings import Search
 from nmt.search.verb import as_plain, replacing, search_of, translator_of
@@ -90,7 +91,7 @@ class Served:
         return {
             "languages": [language.preprocessing.language for language in self.run.languages],
             "parts": parts_of(self.run),
-            "overrides": _stored(self.run, "overrides.yaml") or [],
+            "overrides": RunFolder(self.run.folder).overrides,
             "parameters": sum(parameter.numel() for parameter in self.run.model.parameters()),
             "steps": self.run.step,
         }
@@ -124,8 +125,7 @@ def names_of(paths: list[str]) -> list[str]:
 
 def parts_of(run: Run) -> dict[str, str]:
     """Group by group what was chosen, where the folder still says so; of a lone checkpoint, the parts' classes."""
-    chosen = OmegaConf.select(OmegaConf.create(_stored(run, "hydra.yaml") or {}), "hydra.runtime.choices")
-    found = dict(chosen or _classes(OmegaConf.to_container(run.config)))
+    found = RunFolder(run.folder).choices or dict(_classes(OmegaConf.to_container(run.config)))
     of_model = {group: choice for group, choice in found.items() if group.split("/")[0] in PARTS and choice is not None}
     return {group: of_model[group] for group in sorted(of_model, key=lambda group: PARTS.index(group.split("/")[0]))}
 
@@ -133,19 +133,14 @@ def parts_of(run: Run) -> dict[str, str]:
 def _classes(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for part in PARTS:
         yield part, _class(config.get(part))
-        for name, inner in (config.get(part) or {}).items():
+        inner = config.get(part)
+        for name, node in inner.items() if isinstance(inner, Mapping) else ():
             if name not in PARTS:
-                yield f"{part}/{name}", _class(inner)
+                yield f"{part}/{name}", _class(node)
 
 
 def _class(node: Any) -> str | None:
-    return node["_target_"].rpartition(".")[2] if isinstance(node, Mapping) and "_target_" in node else None
-
-
-def _stored(run: Run, name: str) -> Any:
-    """What Hydra wrote beside the run, as it stands there."""
-    path = run.folder / ".hydra" / name
-    return OmegaConf.to_container(OmegaConf.load(path)) if path.is_file() else None
+    return str(node["_target_"]).rpartition(".")[2] if isinstance(node, Mapping) and "_target_" in node else None
 
 
 def application(served: Mapping[str, Served], usual: Search, hosts: list[str]) -> Starlette:

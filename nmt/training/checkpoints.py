@@ -94,7 +94,7 @@ class Last(Checkpoint):
 
     def on_train_batch_start(self, trainer: Trainer, module: Training, batch: Batch, batch_idx: int) -> None:
         """Only now all is logged of the batch before."""
-        self._obey(self.granted)
+        self._obey(trainer, self.granted)
 
     def _due(self, trainer: Trainer) -> bool:
         """By the first rank's clock."""
@@ -112,7 +112,7 @@ class Last(Checkpoint):
         if self.validating and (wish := highest(self.asked, module.device)):
             self._save(trainer)
             self.asked = GO_ON
-            self._obey(wish)
+            self._obey(trainer, wish)
 
     def on_validation_end(self, trainer: Trainer, module: Training) -> None:
         if self.validating:
@@ -128,21 +128,22 @@ class Last(Checkpoint):
         trainer.save_checkpoint(self.path, weights_only=False)
         self.saved, self.saved_step = time.monotonic(), trainer.global_step
 
-    def _obey(self, wish: int) -> None:
+    def _obey(self, trainer: Trainer, wish: int) -> None:
         self.granted = GO_ON
         if wish == REQUEUE:
-            self._requeue()
+            self._requeue(trainer.is_global_zero)
+            trainer.strategy.barrier()  # where one rank leaves, SLURM may end the others before they have asked
         if wish in (REQUEUE, TERMINATE):
             raise SIGTERMException
         if wish == INTERRUPT:
             raise KeyboardInterrupt
 
-    def _requeue(self) -> None:
+    def _requeue(self, is_first: bool) -> None:
         """By whoever started this process, where he listens for the signal (submitit), or by SLURM itself."""
         if listener := self._listener():
             with suppress(SystemExit):
                 listener(signal.SIGUSR2, None)
-        elif os.environ.get("SLURM_PROCID", "0") == "0":
+        elif is_first:
             subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=True)
 
     def _listener(self) -> Callable[[int, FrameType | None], Any] | None:

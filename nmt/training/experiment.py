@@ -35,6 +35,7 @@ from nmt.training.module import Training, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
 from nmt.training.resume import Before, CompletedAlreadyError, settle
 from nmt.training.transfer import initialize_from
+from nmt.trust import check_references
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ VERSIONS = ("torch", "pytorch-lightning", "hydra-core", "tokenizers", "sacrebleu
 def train(config: DictConfig) -> float | None:
     """Trains what the configuration composed; gives the best validation score, for sweepers."""
     folder = Path(HydraConfig.get().runtime.output_dir)
+    check_references(OmegaConf.to_container(config))
     try:
         before = settle(config, folder)
     except CompletedAlreadyError as done:
@@ -171,6 +173,7 @@ def _settle_surroundings(config: DictConfig) -> None:
     warnings.filterwarnings("ignore", message="It is recommended to use `self.log")  # every rank logs the same value
     warnings.filterwarnings("ignore", message="Checkpoint directory")  # a run may be gone on with
     warnings.filterwarnings("ignore", message="Experiment logs directory")  # it is the run's own folder
+    warnings.filterwarnings("ignore", message="The `srun` command is available")  # it need not be used
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own, of torch's pytrees
     torch.set_float32_matmul_precision(config.matmul_precision)
     if config.threads:

@@ -1,5 +1,6 @@
 """The one LightningModule: it trains whatever translator the configuration composed."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -56,17 +57,26 @@ class Training(pytorch_lightning.LightningModule):
         self.random_state: Tensor | None = None  # of a checkpoint gone on from
         self.translated: dict[int, Hypothesis] = {}  # this rank's, of the last validation
         self.batches: list[Batch] = []  # of the step being made
+        self.of_step: Tensor  # objective, nats and pieces so far, of this rank
+        self.objective = self.nats_per_piece = math.nan  # of a step, over all ranks
         self.gradient_norm = torch.tensor(0.0)  # of the last step, before it was clipped
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if batch_idx % self.trainer.accumulate_grad_batches == 0:
-            self.batches, self.objective = [], torch.zeros((), device=self.device)
+            self.batches, self.of_step = [], torch.zeros(3, device=self.device)
         self.batches.append(batch)
         loss = self.model.loss(batch, self.label_smoothing)
         whole = {"words": batch.whole_words, "sentences": batch.whole_sentences, "sum": 1}[self.normalize]
-        self.log("train/loss", loss.likelihood / max(1, len(batch.target_words)), prog_bar=True, batch_size=1)
-        self.objective += loss.objective.detach() / whole
+        pieces = loss.likelihood.new_tensor(len(batch.target_words))
+        self.of_step += torch.stack([loss.objective / whole, loss.likelihood, pieces]).detach()
         return loss.objective * self.trainer.world_size / whole  # ranks' gradients are averaged
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        self.objective, nats, pieces = summed(self.of_step, self.device).tolist()
+        self.nats_per_piece = nats / pieces
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        self.log("train/loss", self.nats_per_piece, prog_bar=True, batch_size=1, rank_zero_only=True)
 
     def on_validation_epoch_start(self) -> None:
         self.totals = torch.zeros(3, dtype=torch.float64)  # nats, pieces with end symbols, words with end symbols
@@ -113,8 +123,8 @@ class Training(pytorch_lightning.LightningModule):
             self._leave_out_what_is_no_number(optimizer)
 
     def _leave_out_what_is_no_number(self, optimizer: Optimizer) -> None:
-        """The ranks' gradients are the same, their losses are not; an optimiser without gradients changes nothing."""
-        loss, norm = float(summed(self.objective.double(), self.device)), float(self.gradient_norm)
+        """All ranks see the same; an optimiser without gradients changes nothing."""
+        loss, norm = self.objective, float(self.gradient_norm)
         sentences: list[int] = []
         if self.finite.is_unusual(loss, norm):
             sentences = sorted(gathered({number: 0 for batch in self.batches for number in batch.sentences.tolist()}))

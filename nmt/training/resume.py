@@ -1,6 +1,5 @@
 """The same command, given again: where its run was stopped, killed or failed, it goes on."""
 
-import json
 import logging
 import shutil
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.errors import UserError
-from nmt.run import CHECKPOINTS, LAST, PREVIOUS, leaves, load_checkpoint
+from nmt.run import CHECKPOINTS, LAST, PREVIOUS, leaves, load_checkpoint, read_summary
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ def settle(config: DictConfig, folder: Path) -> Before:
         return _before(folder, path, load_checkpoint(path))
     if config.resume is False:
         _put_aside(folder / CHECKPOINTS)
-    found = last_whole(folder / CHECKPOINTS)
+    found = None if config.resume is False else last_whole(folder / CHECKPOINTS)
     if found is None:
         _copy_composition(folder, folder / CHECKPOINTS)
         return Before()
@@ -70,7 +69,7 @@ def settle(config: DictConfig, folder: Path) -> Before:
         )
     if _completed(folder) and not changed:
         _copy_composition(folder / CHECKPOINTS, folder)
-        raise CompletedAlreadyError(_summary(folder))
+        raise CompletedAlreadyError(read_summary(folder))
     said = f", with {', '.join(others)}" if others else ""
     log.info("going on with %s, from step %d%s", path, stored["global_step"], said)
     config.ckpt_path = str(path)
@@ -81,7 +80,8 @@ def settle(config: DictConfig, folder: Path) -> Before:
 def _before(folder: Path, path: Path, stored: Mapping[str, Any]) -> Before:
     own = path.absolute().is_relative_to(folder.absolute())
     return Before(
-        **stored.get("progress", {}), of_another=_summary(folder).get("went_on_with") if own else str(path.absolute())
+        **stored.get("progress", {}),
+        of_another=read_summary(folder).get("went_on_with") if own else str(path.absolute()),
     )
 
 
@@ -119,14 +119,7 @@ def _is_within(key: str, nodes: tuple[str, ...]) -> bool:
 
 
 def _completed(folder: Path) -> bool:
-    return _summary(folder).get("status") == "completed"
-
-
-def _summary(folder: Path) -> dict[str, Any]:
-    try:
-        return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+    return read_summary(folder).get("status") == "completed"
 
 
 @rank_zero_only

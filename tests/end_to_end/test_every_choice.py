@@ -15,7 +15,7 @@ from nmt.search.verb import translator_of
 TINY = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
 GROUPS = ("encoder", "decoder", "attention", "memory", "optimizer", "initialization", "callbacks", "experiment")
 FILES = ("multi30k", "tatoeba_deen", "am3_zhen", "pydocs_zhen")
-HARDWARE = {"gpu", "ddp"}  # choices that need what a test machine may lack
+HARDWARE = {"gpu", "ddp", "slurm"}  # choices that need what a test machine may lack
 
 
 def trained(tmp_path, capfd, monkeypatch, *arguments: str, **environment: str) -> Run:

@@ -183,6 +183,29 @@ def test_two_ranks_learn_what_one_does(tmp_path, normalize):
     for single, double in zip(*scores, strict=True):
         for name in ("valid/loss", "valid/perplexity", "valid/bleu"):
             assert float(double[name]) == pytest.approx(float(single[name]), rel=1e-4), name
+    curves = [values_of(tmp_path / name, "train/loss") for name in ("one", "two")]
+    assert len(curves[0]) == 24
+    assert curves[0][0] - curves[0][-1] > 0.1
+    assert curves[1] == pytest.approx(curves[0], rel=1e-4)
+
+
+def values_of(folder, column):
+    with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        return [float(row[column]) for row in csv.DictReader(file) if row[column]]
+
+
+def test_validation_is_the_same_on_any_number_of_ranks(tmp_path):
+    """Also where a rank has no sentence of the last batch, and where the sentences cannot be shared evenly."""
+    command("train", *TINY, "trainer.max_epochs=4", "optimizer.lr=0.01", f"hydra.run.dir={tmp_path}/learnt")
+    shared = (*TINY, f"init_from={tmp_path}/learnt", "optimizer.lr=0", "data.valid_batches.size=5")
+    for ranks in (1, 2, 3):
+        where = (f"trainer.devices={ranks}", f"hydra.run.dir={tmp_path}/{ranks}")
+        command("train", *shared, "trainer.max_epochs=1", "trainer=ddp_cpu", *where)
+    for name in ("valid/bleu", "valid/loss", "valid/perplexity"):
+        (single,), (double,), (triple,) = (values_of(tmp_path / str(ranks), name) for ranks in (1, 2, 3))
+        assert single > 0
+        assert double == pytest.approx(single, rel=1e-12 if name == "valid/bleu" else 1e-6)
+        assert triple == pytest.approx(single, rel=1e-12 if name == "valid/bleu" else 1e-6)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])

@@ -1,0 +1,72 @@
+"""What a stored configuration may name and refer to: opening a run must not run, fetch or tell anything else."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import hydra.utils
+
+from nmt.errors import UserError
+
+TRUSTED = ("nmt.model.", "nmt.data.", "torch.nn.init.")
+READ = ("model", "data")  # of a stored configuration, with what these refer to
+# What stored settings may refer to: each other, sizes computed from them, and where data lie; nothing else of whoever
+# opens the run: no other variable of the environment, which may be a secret.
+REFERENCE = re.compile(r"\$\{(?:(?:twice|half|default):|oc\.env:NMT_(?:DATA|CACHE)[,}]|(?P<section>\w+)[.\w]*\})")
+
+
+def check_references(config: Mapping[str, Any]) -> None:
+    """Of a configuration as composed; asked before training too, so that no run is made that cannot be opened."""
+    waiting, seen = list(READ), set()
+    while waiting:
+        section = waiting.pop()
+        seen.add(section)
+        for place, text in _strings(config.get(section), section):
+            for begin in re.finditer(r"\$\{", text):
+                reference = REFERENCE.match(text, begin.start())
+                if reference is None:
+                    raise UserError(
+                        f"{place}={text}: refused; a run's settings may refer to each other, and to NMT_DATA and "
+                        "NMT_CACHE in the environment; write the value itself"
+                    )
+                if (other := reference["section"]) and other not in (*seen, *waiting):
+                    waiting.append(other)
+
+
+def _strings(node: Any, where: str) -> Iterator[tuple[str, str]]:
+    if isinstance(node, str):
+        yield where, node
+    elif isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _strings(value, f"{where}.{key}")
+    elif isinstance(node, list | tuple):
+        for index, value in enumerate(node):
+            yield from _strings(value, f"{where}[{index}]")
+
+
+def trust(node: Any, where: str = "model") -> None:
+    """A stored configuration may only name what this project is made of: loading a run must not run something else."""
+    if isinstance(node, Mapping):
+        target = node.get("_target_")
+        if target is not None and not _trusted(str(target)):
+            raise UserError(f"{where}._target_={target}: refused; a run may only name {', '.join(TRUSTED)}…")
+        for key, value in node.items():
+            trust(value, f"{where}.{key}")
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            trust(value, f"{where}[{index}]")
+    elif isinstance(node, str) and "${" in node:
+        raise UserError(f"{where}={node}: refused; this would be computed a second time")
+
+
+def _trusted(target: str) -> bool:
+    """By name, and by where the thing is defined: nmt.model.encoder.torch.hub.load is not of this project. Of this
+    package classes alone: its functions also fetch, write and remove."""
+    if not target.startswith(TRUSTED):
+        return False
+    try:
+        found = hydra.utils.get_object(target)
+    except Exception:
+        return False
+    of = str(getattr(found, "__module__", None))
+    return of == "torch.nn.init" or (isinstance(found, type) and of.startswith(TRUSTED))

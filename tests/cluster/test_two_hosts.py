@@ -1,0 +1,159 @@
+"""Torchrun over two hosts: network namespaces joined by a wire; and what becomes of a job one of whose ranks dies."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from commands import ROOT, command
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hosts")]
+
+TINY = (
+    "size=tiny",
+    "logger=none",
+    "dropout=0.0",
+    "data.train.count=300",
+    "data.valid.count=21",
+    "data.batches.size=25",
+)
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+WIRE = "wire"  # the network interface of either host
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[list[list[str]]]:
+    """What to put before a command so that it runs on the one host, and on the other."""
+    if shutil.which("ip") is None:
+        pytest.skip("no ip here: install Debian's iproute2")
+    names = [f"nmt-{os.getpid()}-{number}" for number in range(2)]
+    try:
+        for name in names:
+            _ip("netns", "add", name)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no network namespaces can be made here: {error.stderr.strip()}")
+    try:
+        first, second = names
+        _ip("-n", first, "link", "add", WIRE, "type", "veth", "peer", "name", WIRE, "netns", second)
+        for name, address in zip(names, ADDRESSES, strict=True):
+            _ip("-n", name, "address", "add", f"{address}/24", "dev", WIRE)
+            _ip("-n", name, "link", "set", WIRE, "up")
+            _ip("-n", name, "link", "set", "lo", "up")
+        yield [["ip", "netns", "exec", name] for name in names]
+    finally:
+        for name in names:
+            _ip("netns", "delete", name)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+@contextlib.contextmanager
+def running(*commands: list[str]) -> Iterator[list[subprocess.Popen]]:
+    """Started side by side; whatever is left of them is gone afterwards."""
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": WIRE}
+    if len(commands) == 1:
+        del environment["GLOO_SOCKET_IFNAME"]
+    started = [
+        subprocess.Popen(words, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        for words in commands
+    ]
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def torchrun(*words: str) -> list[str]:
+    return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=1", *words]
+
+
+def over_two_hosts(hosts: list[list[str]], *arguments: str) -> list[list[str]]:
+    """The command of the one host, and of the other."""
+    same = ("--nnodes=2", f"--master-addr={ADDRESSES[0]}", "--master-port=29500")
+    job = ("train.py", "trainer=ddp_cpu", "trainer.devices=1", "trainer.num_nodes=2", *arguments)
+    return [[*host, *torchrun(*same, f"--node-rank={rank}", *job)] for rank, host in enumerate(hosts)]
+
+
+def ranks_of(text: str) -> dict[int, int]:
+    """Of the training processes whose command line holds a text: rank → process."""
+    found = {}
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with contextlib.suppress(OSError):
+                line = (place / "cmdline").read_bytes().decode(errors="replace")
+                if text not in line:
+                    continue
+                surroundings = (place / "environ").read_bytes().split(b"\0")
+                ranks = [int(each[5:]) for each in surroundings if each.startswith(b"RANK=")]
+                found[ranks[0] if ranks else -1] = int(place.name)  # torchrun itself has none
+    return found
+
+
+def wait_for_epoch(program: subprocess.Popen, epoch: int) -> str:
+    said = []
+    for line in program.stderr:
+        said.append(line)
+        if f"epoch {epoch}," in line and "validated" in line:
+            return "".join(said)
+    raise AssertionError("".join(said))
+
+
+def test_two_hosts_learn_what_one_process_does(tmp_path, hosts):
+    shared = (*TINY, "trainer.max_epochs=2")
+    command("train", *shared, "trainer=cpu", f"hydra.run.dir={tmp_path}/one")
+    with running(*over_two_hosts(hosts, *shared, f"hydra.run.dir={tmp_path}/two")) as programs:
+        said = [program.communicate(timeout=120)[1] for program in programs]
+        assert [program.returncode for program in programs] == [0, 0], said
+    assert ["MEMBER: 1/2" in said[0], "MEMBER: 2/2" in said[1]] == [True, True]
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
+    one, two = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("one", "two"))
+    assert one["status"] == two["status"] == "completed"
+    assert one["steps"] == two["steps"] == 24
+    assert two["last"]["valid/perplexity"] == pytest.approx(one["last"]["valid/perplexity"], rel=1e-4)
+    weights = [
+        torch.load(tmp_path / name / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+        for name in ("one", "two")
+    ]
+    for name, value in weights[0].items():
+        torch.testing.assert_close(weights[1][name], value, rtol=1e-3, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_a_job_whose_rank_dies_ends_and_says_so(tmp_path):
+    words = torchrun("--standalone", "--nproc-per-node=2", "train.py", "trainer=ddp_cpu", "trainer.max_epochs=1000")
+    with running([*words, *TINY, f"hydra.run.dir={tmp_path}"]) as (program,):
+        wait_for_epoch(program, 2)  # epoch 1 is stored
+        os.kill(ranks_of(str(tmp_path))[1], signal.SIGKILL)
+        killed = time.monotonic()
+        _, said = program.communicate(timeout=60)
+        took = time.monotonic() - killed
+    assert program.returncode == 1
+    assert took < 60
+    assert "Signal 9 (SIGKILL)" in said
+    assert "rank      : 1 (local_rank: 1)" in said
+    assert ranks_of(str(tmp_path)) == {}
+    assert json.loads((tmp_path / "summary.json").read_text())["status"] != "completed"
+    assert torch.load(tmp_path / "checkpoints/last.ckpt", weights_only=True)["global_step"] >= 24
+
+
+def test_a_host_whose_peer_dies_does_not_wait_for_it(tmp_path, hosts):
+    with running(*over_two_hosts(hosts, *TINY, "trainer.max_epochs=1000", f"hydra.run.dir={tmp_path}")) as programs:
+        wait_for_epoch(programs[0], 1)
+        os.kill(ranks_of(str(tmp_path))[1], signal.SIGKILL)
+        said = [program.communicate(timeout=60)[1] for program in programs]
+    assert [program.returncode for program in programs] == [1, 1]
+    assert "Signal 9 (SIGKILL)" in said[1]
+    assert re.search("Connection (closed|reset) by peer", said[0])
+    assert ranks_of(str(tmp_path)) == {}

@@ -1,0 +1,26 @@
+"""How much is tried: little in the default suite, much in the tests marked slow; no input may take long."""
+
+import os
+
+import pytest
+from commands import command
+from hypothesis import HealthCheck, settings
+
+TINY = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
+SHARED = {
+    "deadline": 5000,  # milliseconds an input
+    "database": None,
+    "derandomize": "HYPOTHESIS_SEED" not in os.environ,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+settings.register_profile("quick", max_examples=60, **SHARED)
+settings.register_profile("thorough", max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 1500)), **SHARED)
+settings.load_profile("quick")
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A run's folder, evaluated; nobody changes it."""
+    folder = tmp_path_factory.mktemp("fuzzed") / "run"
+    command("train", *TINY, f"hydra.run.dir={folder}")
+    return folder

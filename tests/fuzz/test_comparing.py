@@ -1,0 +1,252 @@
+"""Folders of runs that are damaged or made to do harm: compared, or listed with the reason; nothing else is read."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fuzz.damage import TREES, anything_or_damaged, changed_trees
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from report.folders import write_run
+
+from nmt.command import defaults_of
+from nmt.errors import UserError
+from nmt.report.compare import compare
+from nmt.report.runs import RunFolder, find_runs
+
+FILES = (
+    "summary.json",
+    "metrics.csv",
+    ".hydra/config.yaml",
+    ".hydra/overrides.yaml",
+    ".hydra/hydra.yaml",
+    "test/scores.json",
+    "test/sentences.jsonl",
+    "test/alignments.npz",
+)
+SECRET = "a-secret-of-the-environment"
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """A whole run, and the files of a second one."""
+    folder = tmp_path_factory.mktemp("compared")
+    write_run(folder / "runs" / "whole", seed=1)
+    other = write_run(folder / "other", seed=2, mistakes=0.2)
+    return folder, {name: (other / name).read_bytes() for name in FILES}
+
+
+def compared(two, changed: dict[str, bytes | None]) -> dict:
+    """The tables of the whole run and the changed one."""
+    folder, files = two
+    for name, content in (files | changed).items():
+        path = folder / "runs" / "changed" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        if content is not None:
+            path.write_bytes(content)
+    (folder / "runs" / "sweep.json").unlink(missing_ok=True)
+    if "sweep.json" in changed:
+        (folder / "runs" / "changed" / "sweep.json").rename(folder / "runs" / "sweep.json")
+    keys = OmegaConf.merge(defaults_of("compare"), {"output": str(folder / "page.html"), "resamples": 5})
+    compare([str(folder / "runs")], keys)
+    return json.loads((folder / "page.json").read_text(encoding="utf-8"))
+
+
+def tries(two, changed) -> None:
+    tables = compared(two, changed)
+    named = [run for system in tables["systems"] for run in system["runs"]]
+    named += [one["run"] for one in tables["not_compared"]]
+    assert {"whole", "changed"} <= set(named)  # neither is lost in silence
+
+
+def as_json(node) -> bytes:
+    return json.dumps(node).encode(errors="surrogatepass")
+
+
+def changes(two):
+    """Of a file, as bytes or as what it means."""
+    files = two[1]
+
+    def of(name: str):
+        kinds = [anything_or_damaged(files[name])]
+        if name.endswith(".json"):
+            kinds.append(changed_trees(json.loads(files[name])).map(as_json))
+        if name.endswith(".jsonl"):
+            first, rest = files[name].split(b"\n", 1)
+            kinds.append(changed_trees(json.loads(first)).map(lambda node: as_json(node) + b"\n" + rest))
+        if name.endswith(".yaml"):
+            tree = OmegaConf.to_container(OmegaConf.create(files[name].decode()))
+            kinds.append(changed_trees(tree).map(as_json))  # which is YAML too
+        return st.tuples(st.just(name), st.one_of(st.none(), *kinds))
+
+    return st.lists(st.sampled_from(FILES).flatmap(of), min_size=1, max_size=2).map(dict)
+
+
+@given(st.data())
+def test_a_changed_run_is_compared_or_left_out(two, data):
+    tries(two, data.draw(changes(two)))
+
+
+@pytest.mark.slow
+@settings(settings.get_profile("thorough"))
+@given(st.data())
+def test_many_changed_runs_are_compared_or_left_out(two, data):
+    tries(two, data.draw(changes(two)))
+
+
+SWEEP = {"jobs": [{"folder": "seed=3", "overrides": ["seed=3"], "status": "waiting"}]}
+
+
+@given(st.one_of(changed_trees(SWEEP).map(as_json), TREES.map(as_json), anything_or_damaged(as_json(SWEEP))))
+def test_changed_sweeps(two, content):
+    tries(two, {"sweep.json": content})
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "/etc", "a/../../b", "..", "", "\0", "\ud800", "x" * 300, 7, ["a"]])
+def test_a_sweep_names_folders_of_its_own(tmp_path, name):
+    write_run(tmp_path / "sweep" / "seed=1")
+    jobs = [{"folder": name, "overrides": [], "status": "waiting"}]
+    (tmp_path / "sweep" / "sweep.json").write_bytes(as_json({"jobs": jobs}))
+    assert [run.folder.name for run in find_runs([str(tmp_path / "sweep")])] == ["seed=1"]
+
+
+def test_a_field_longer_than_the_csv_library_reads_costs_the_curves_alone(two):
+    tables = compared(two, {"metrics.csv": b"step,train/loss\n1," + b"9" * (csv.field_size_limit() + 1) + b"\n"})
+    assert len(tables["systems"]) == 1  # both runs, that differ in the seed
+    assert [one["note"] for one in tables["notes"]] == [
+        "metrics.csv is not a table (field larger than field limit (131072)): no learning curves"
+    ]
+
+
+LAUGHS = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 12))
+YAMLS = {
+    "!!python/object/apply:os.system ['touch MARKER']": "is not YAML",
+    "!!python/name:os.system": "is not YAML",
+    "a: !!python/object/new:subprocess.Popen [[touch, MARKER]]": "is not YAML",
+    "l0: &l0 lol\n" + LAUGHS: "repeats parts of itself",
+    "a: &a {b: *a}": "repeats parts of itself",
+    "[" * 100_000: "is nested more than 50 times",
+    "{a: " * 200 + "1" + "}" * 200: "is nested more than 50 times",
+    "a: 0x" + "f" * 5000: "a number of more than 18 figures",
+}
+
+
+@pytest.mark.parametrize("content", YAMLS, ids=lambda content: content[:30])
+def test_yaml_that_would_do_harm_costs_the_settings_alone(two, tmp_path, content):
+    text = content.replace("MARKER", str(tmp_path / "marker"))
+    tables = compared(two, {".hydra/config.yaml": text.encode()})
+    (note,) = [one["note"] for one in tables["notes"]]
+    assert YAMLS[content] in note
+    assert "config.yaml" in note
+    assert not (tmp_path / "marker").exists()
+
+
+def test_interpolations_are_shown_as_they_stand(two, monkeypatch):
+    """Of the environment of whoever compares nothing gets into the page."""
+    monkeypatch.setenv("WANDB_API_KEY", SECRET)
+    config = {"seed": 9, "dropout": "${oc.env:WANDB_API_KEY}", "data": {"test": "${oc.env:WANDB_API_KEY}"}}
+    overrides = ["attention=${oc.env:WANDB_API_KEY}"]
+    chosen = {"hydra": {"runtime": {"choices": {"attention": "${oc.env:WANDB_API_KEY}"}}}}
+    changed = {"config": config, "overrides": overrides, "hydra": chosen}
+    tables = compared(two, {f".hydra/{name}.yaml": as_json(content) for name, content in changed.items()})
+    assert "${oc.env:WANDB_API_KEY}" in {system["settings"].get("dropout") for system in tables["systems"]}
+    for written in two[0].glob("page.*"):
+        assert SECRET not in written.read_text(encoding="utf-8")
+
+
+class Marks:
+    def __init__(self, marker: Path):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.marker}",)
+
+
+def pickled(marker: Path) -> bytes:
+    content = io.BytesIO()
+    np.savez(content, **{"0": np.array([Marks(marker)], dtype=object)}, allow_pickle=True)
+    return content.getvalue()
+
+
+def bomb() -> bytes:
+    """Ten kilobytes that would be a hundred megabytes of weights."""
+    content = io.BytesIO()
+    np.savez_compressed(content, **{"0": np.zeros((5000, 5000), np.float32)})
+    return content.getvalue()
+
+
+def of_size_without_end() -> bytes:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 31, 1 << 20)})
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for number in range(20):
+            archive.writestr(f"{number}.npy", header.getvalue())
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (pickled, "alignments.npz is damaged"),
+        (lambda _: bomb(), "alignments.npz is not of sentences"),
+        (lambda _: of_size_without_end(), "alignments.npz is damaged"),
+        (lambda _: pickled(_)[:-30], "alignments.npz is damaged"),
+    ],
+    ids=["pickle", "bomb", "size", "cut"],
+)
+def test_archives_that_would_do_harm_cost_the_alignments_alone(two, tmp_path, made, said):
+    tables = compared(two, {"test/alignments.npz": made(tmp_path / "marker")})
+    assert [one["note"].startswith(said) for one in tables["notes"]] == [True]
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("tokenizer", ["evil", "../x", ""])
+def test_bleu_that_cannot_be_counted_leaves_the_run_out(two, tokenizer):
+    scores = json.loads(two[1]["test/scores.json"])
+    scores["scores"]["bleu"]["signature"] = f"nrefs:1|case:mixed|tok:{tokenizer}"
+    tables = compared(two, {"test/scores.json": as_json(scores)})
+    (left_out,) = tables["not_compared"]
+    assert left_out["run"] == "changed"
+    assert f"BLEU with tok:{tokenizer} cannot be counted here" in left_out["reason"]
+
+
+def test_members_of_an_ensemble_are_counted_and_never_opened(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "ensemble")
+    for name in ("summary.json", "metrics.csv"):
+        (folder / name).unlink()
+    shutil.rmtree(folder / ".hydra")
+    scores = json.loads((folder / "test" / "scores.json").read_text())
+    scores["members"] = [{"run": "/etc", "checkpoint": "passwd"}, {"run": "../../elsewhere"}]
+    (folder / "test" / "scores.json").write_text(json.dumps(scores))
+    opened = []
+    monkeypatch.setattr(Path, "read_text", _noting(opened, Path.read_text))
+    run = RunFolder(folder)
+    run.must_be_completed()
+    run.on("test")
+    assert opened
+    assert all(path.resolve().is_relative_to(folder.resolve()) for path in opened)
+
+
+def _noting(opened, read):
+    def noted(path, *arguments, **keywords):
+        opened.append(path)
+        return read(path, *arguments, **keywords)
+
+    return noted
+
+
+def test_a_folder_of_nothing_but_damage_is_one_error(tmp_path):
+    write_run(tmp_path / "a")
+    (tmp_path / "a" / "test" / "scores.json").write_text("[")
+    keys = OmegaConf.merge(defaults_of("compare"), {"output": str(tmp_path / "page.html")})
+    with pytest.raises(UserError, match=r"nothing can be compared: a: test/scores\.json is not JSON"):
+        compare([str(tmp_path / "a")], keys)

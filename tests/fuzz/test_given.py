@@ -1,0 +1,144 @@
+"""Files that stand beside a run on the command line: candidates, n-best lists, prefixes, hypotheses."""
+
+import io
+
+import numpy as np
+import pytest
+from fuzz.damage import anything_or_damaged
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from nmt.command import defaults_of
+from nmt.data.corpus import Line
+from nmt.data.links import Gold
+from nmt.errors import ConfigurationError, DataError, UserError
+from nmt.evaluation.alignments import forced_scores, score_links
+from nmt.evaluation.files import score_hypotheses
+from nmt.evaluation.given import rescore, score_pairs
+from nmt.run import Run
+from nmt.search.verb import translate, translator_of
+
+SOURCE = b"Gurcu pu ma ma nibi .\nma pu\n\nneba ?\n"
+TARGET = b"papa me .\nnibi\n\nzzz unknown </s> <pad>\n"
+NBEST = b"0 ||| papa me ||| -1.5\n0 ||| ma ||| -2\n1 |||  ||| 0.5\n3 ||| nibi ||| 1e3 ||| more\n"
+
+
+@pytest.fixture(scope="module")
+def translator(trained):
+    return translator_of(Run(str(trained)), "cpu")
+
+
+def settings_of(verb: str, **keys):
+    return OmegaConf.merge(defaults_of(verb), keys)
+
+
+def put(folder, **files: bytes) -> list[str]:
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return [str(folder / name) for name in files]
+
+
+def is_number(text: str) -> bool:
+    return bool(np.isfinite(float(text)))
+
+
+@given(anything_or_damaged(SOURCE), anything_or_damaged(TARGET), st.booleans())
+def test_pairs_to_score(translator, tmp_path, source, target, as_json):
+    settings = settings_of("evaluate", score=put(tmp_path, source=source, target=target), as_json=as_json)
+    try:
+        lines = list(score_pairs(translator, settings))
+    except DataError as error:
+        assert str(tmp_path) in str(error)
+        return
+    assert as_json or all(is_number(part) for line in lines for part in line.split("\t"))
+
+
+@given(anything_or_damaged(SOURCE), anything_or_damaged(NBEST))
+def test_lists_to_rescore(translator, tmp_path, source, nbest):
+    settings = settings_of("evaluate", rescore=put(tmp_path, source=source, nbest=nbest))
+    try:
+        lines = list(rescore(translator, settings))
+    except DataError as error:
+        assert str(tmp_path) in str(error)
+        return
+    assert all(is_number(part) for line in lines for part in line.split(" ||| ")[-3:])
+
+
+@given(anything_or_damaged(SOURCE), st.one_of(st.none(), anything_or_damaged(TARGET)), st.booleans())
+def test_prefixes_and_input(trained, tmp_path, source, prefixes, as_json):
+    """Every line of the input has its translation, whatever it holds."""
+    files = put(tmp_path, source=source, **({} if prefixes is None else {"prefixes": prefixes}))
+    keys = {"prefixes": files[1]} if prefixes is not None else {}
+    settings = settings_of(
+        "translate",
+        run=str(trained),
+        input=files[0],
+        format="json" if as_json else "text",
+        device="cpu",
+        beam=2,
+        **keys,
+    )
+    output = io.StringIO(newline="\n")
+    try:
+        translate(settings, io.BytesIO(), output)
+    except DataError as error:
+        assert any(name in str(error) for name in (str(tmp_path), "the input"))
+        return
+    whole = source if source.endswith(b"\n") or not source else source + b"\n"
+    if source[:2] != b"\x1f\x8b" and source[:4] != b"\x28\xb5\x2f\xfd":
+        assert output.getvalue().count("\n") == whole.count(b"\n")
+
+
+@given(anything_or_damaged(TARGET), anything_or_damaged(TARGET), st.sampled_from(("en", "zh", "../x")))
+def test_hypotheses(tmp_path, hypotheses, reference, language):
+    files = put(tmp_path, hypotheses=hypotheses, reference=reference)
+    keys = dict(zip(("hypotheses", "reference"), files, strict=True))
+    try:
+        scores = score_hypotheses(settings_of("evaluate", language=language, **keys))
+    except DataError as error:
+        assert str(tmp_path) in str(error)
+        return
+    assert all(np.isfinite(one["score"]) for one in scores.values())
+
+
+@pytest.mark.parametrize("files", [5, "a", ["a"], {"a": "x", "b": "y"}, []])
+@pytest.mark.parametrize("key", ["score", "rescore"])
+def test_two_files_are_two_files(translator, key, files):
+    with pytest.raises(ConfigurationError, match=f"{key}=.*: two files are expected"):
+        list((score_pairs if key == "score" else rescore)(translator, settings_of("evaluate", **{key: files})))
+
+
+def test_files_may_be_called_by_numbers(trained, tmp_path, monkeypatch):
+    """KEY=VALUE makes a number of 2024."""
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path, **{"2024": b"ma pu\n", "7": b"1-1\n"})
+    scores = score_hypotheses(settings_of("evaluate", hypotheses=2024, reference=2024))
+    assert scores["bleu"]["detail"]
+    assert score_links(settings_of("evaluate", links=7, gold=7, links_base=1))["aer"] == 0
+    output = io.StringIO()
+    translate(settings_of("translate", run=str(trained), input=2024, device="cpu"), io.BytesIO(), output)
+    assert output.getvalue().count("\n") == 1
+    for wrong in ({"input": 3}, {"input": 2024, "prefixes": 3}):
+        with pytest.raises(UserError, match="3: no such file"):
+            translate(settings_of("translate", run=str(trained), device="cpu", **wrong), io.BytesIO(), output)
+
+
+def test_a_reference_is_needed(tmp_path):
+    (file,) = put(tmp_path, said=b"ma\n")
+    with pytest.raises(ConfigurationError, match=r"reference=\[\]: at least one file"):
+        score_hypotheses(settings_of("evaluate", hypotheses=file, reference=[]))
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1e999", "x", ""])
+def test_a_score_without_an_order_is_refused(translator, tmp_path, score):
+    files = put(tmp_path, source=b"ma\n", nbest=f"0 ||| pu ||| {score}\n".encode())
+    with pytest.raises(DataError, match=r"nbest, line 1: number \|\|\| text \|\|\| score is expected"):
+        list(rescore(translator, settings_of("evaluate", rescore=files)))
+
+
+def test_links_beyond_a_sentence_are_told(translator):
+    lines, gold = [Line("ma pu", "nibi me")] * 2, [Gold({(1, 1)}, {(1, 1)}), Gold(set(), {(2, 0)})]
+    with pytest.raises(DataError, match="pair 2: its alignments link word 3 to word 1, but it has 2 and 2"):
+        forced_scores(translator, lines, gold, None)
+    assert forced_scores(translator, lines, [gold[0]] * 2, None)[0]["aer"] >= 0
