@@ -119,7 +119,9 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: no such checkpoint") from None
     except Exception as error:
         reason = str(error).split("\n")[0]
-        raise UserError(f"{path}: cannot be loaded as a checkpoint ({reason})") from error
+        others = sorted(other.name for other in path.parent.glob("*.ckpt") if other != path)
+        hint = f"; beside it there is {', '.join(others)}" if others else ""
+        raise UserError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error
     if not isinstance(stored, Mapping) or "nmt" not in stored:
         raise UserError(f"{path}: a checkpoint, but not of a run of this project")
     return stored

@@ -4,6 +4,7 @@ import importlib.metadata
 import logging
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
+from nmt.data.batches import Batch
 from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError, UserError
@@ -39,6 +41,7 @@ from nmt.trust import check_references
 
 log = logging.getLogger(__name__)
 
+LOST_RANK = re.compile("gloo.*(Connection|Read error|Write error|Timed out|timeout)|NCCL|Socket")
 VERSIONS = ("torch", "pytorch-lightning", "hydra-core", "tokenizers", "sacrebleu", "wandb")
 
 
@@ -67,7 +70,7 @@ def train(config: DictConfig) -> float | None:
         trainer = make_trainer(config, folder, loggers)
         for logger in loggers:
             logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
-        with out_of_memory_explained(module):
+        with explained(module):
             trainer.fit(module, data, ckpt_path=config.ckpt_path, weights_only=True)
         summary |= _results(trainer, before.metrics)
         if trainer.is_global_zero:
@@ -128,27 +131,33 @@ def _told_of_a_full_disk() -> Iterator[None]:
 
 
 @contextmanager
-def out_of_memory_explained(module: Training) -> Iterator[None]:
-    """With the batch that did not fit, and what to lower."""
+def explained(module: Training) -> Iterator[None]:
+    """What memory and network say of themselves helps nobody."""
     try:
         yield
     except RuntimeError as error:
-        if not (isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)):
-            raise
-        batch = module.batches[-1] if module.batches else None
-        sizes = (
-            ""
-            if batch is None
-            else (
-                f" with {len(batch.sentences)} sentences of up to {batch.source.shape[1]} source and "
-                f"{batch.target_input.shape[0]} target words"
-            )
-        )
         reason = str(error).split("\n")[0]
-        raise UserError(
-            f"out of memory in a batch{sizes}: lower data.batches.size or data.max_length, or choose a smaller size=, "
-            f"trainer.precision=bf16-mixed, or trainer.accumulate_grad_batches with smaller batches ({reason})"
-        ) from error
+        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in reason:
+            raise UserError(_out_of_memory(module.batches, reason)) from error
+        if LOST_RANK.search(reason):
+            raise UserError(
+                "another rank died, or cannot be reached any more: what it said last tells why; the same command goes "
+                f"on from the last checkpoint ({reason})"
+            ) from error
+        raise
+
+
+def _out_of_memory(batches: list[Batch], reason: str) -> str:
+    """With the batch that did not fit, and what to lower."""
+    sizes = [
+        f" with {len(batch.sentences)} sentences of up to {batch.source.shape[1]} source and "
+        f"{batch.target_input.shape[0]} target words"
+        for batch in batches[-1:]
+    ]
+    return (
+        f"out of memory in a batch{''.join(sizes)}: lower data.batches.size or data.max_length, or choose a smaller "
+        f"size=, trainer.precision=bf16-mixed, or trainer.accumulate_grad_batches with smaller batches ({reason})"
+    )
 
 
 def _status_of_signal(error: BaseException | None) -> int | None:

@@ -2,10 +2,13 @@
 
 import multiprocessing
 import shutil
+import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from nmt.data import prepared as module
 from nmt.data.corpus import FilePairs
 from nmt.data.language import Preprocessing
 from nmt.data.prepared import Sides, prepare
@@ -114,6 +117,44 @@ def test_processes_that_start_together_prepare_once(tmp_path):
         folders = pool.starmap(prepared_folder, [(tmp_path, number) for number in range(4)])
     assert len({name for name, _ in folders}) == 1
     assert len({made for _, made in folders}) == 1, "made more than once"
+
+
+@pytest.mark.slow
+def test_twenty_start_on_a_cold_cache_some_are_killed_and_the_others_find_one_whole_entry(tmp_path):
+    context, random = multiprocessing.get_context("spawn"), Random(1)
+    answers = context.Queue()
+    processes = [context.Process(target=slowly_prepared_folder, args=(tmp_path, n, answers)) for n in range(20)]
+    for process in processes:
+        process.start()
+    until = time.monotonic() + 60
+    while not (tmp_path / "cache" / "who").is_file() and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(1)  # others have come to the lock
+    preparing = int((tmp_path / "cache" / "who").read_text())
+    assert list(tmp_path.glob("cache/*.draft"))
+    killed = {preparing, *random.sample([n for n in range(20) if n != preparing], 4)}
+    for number in killed:
+        processes[number].kill()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for n, process in enumerate(processes) if n not in killed] == [0] * 15
+    found = [answers.get(timeout=5) for _ in range(15)]
+    assert len({name for name, _ in found}) == 1
+    assert len({made for _, made in found}) == 1, "made more than once"
+    assert not list(tmp_path.glob("cache/*.draft"))
+
+
+def slowly_prepared_folder(folder: Path, number: int, answers) -> None:
+    """Whoever prepares says who it is, and takes its time."""
+    learn = module._learn_vocabularies
+
+    def slow(draft, vocabulary):
+        (draft.parent / "who").write_text(str(number))
+        time.sleep(4)
+        learn(draft, vocabulary)
+
+    module._learn_vocabularies = slow
+    answers.put(prepared_folder(folder, number))
 
 
 def prepared_folder(folder: Path, number: int) -> tuple[str, int]:

@@ -5,6 +5,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import pytest
 from commands import command
 from offline_wandb import read, records
 
@@ -30,6 +31,7 @@ def unpacked(path: Path) -> list[bytes]:
     return found
 
 
+@pytest.mark.slow
 def test_no_secret_of_the_environment_is_in_the_folder_of_a_run(tmp_path):
     run = tmp_path / "run"
     sizes = ("size=tiny", "data.train.count=200", "data.valid.count=20", "trainer.max_epochs=1")

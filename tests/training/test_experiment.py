@@ -1,0 +1,65 @@
+"""What a run says when it ends badly."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from nmt.errors import UserError
+from nmt.training.experiment import explained, recorded
+from nmt.training.resume import Before
+
+BATCH = SimpleNamespace(sentences=torch.arange(64), source=torch.zeros(64, 48), target_input=torch.zeros(51, 64))
+
+NOTHING = SimpleNamespace(batches=[])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you tried"),
+    ],
+)
+def test_out_of_memory_names_the_batch_and_what_to_lower(error):
+    with pytest.raises(UserError) as told, explained(SimpleNamespace(batches=[BATCH])):
+        raise error
+    said = str(told.value)
+    assert said.startswith("out of memory in a batch with 64 sentences of up to 48 source and 51 target words: lower")
+    assert "data.batches.size" in said
+    assert str(error)[:20] in said
+
+
+def test_a_lost_rank_is_called_so():
+    reason = "[/gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:44951: Connection reset by peer. GLHF!"
+    with pytest.raises(UserError, match=r"another rank died, .* Connection reset"), explained(NOTHING):
+        raise RuntimeError(reason)
+
+
+def test_other_errors_are_left_as_they_are():
+    with pytest.raises(RuntimeError, match="shapes"), explained(NOTHING):
+        raise RuntimeError("shapes do not fit")
+
+
+def test_a_run_says_how_it_ended_and_counts_the_time_before(tmp_path):
+    with pytest.raises(ValueError, match="broken"), recorded(tmp_path, Before(seconds=100.0)):  # noqa: PT012
+        assert json.loads((tmp_path / "summary.json").read_text())["status"] == "running"
+        raise ValueError("broken")
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["status"] == "failed"
+    assert summary["error"] == "ValueError: broken"
+    assert 100 <= summary["wall_seconds"] < 105
+    with recorded(tmp_path, Before(of_another="/elsewhere/last.ckpt")):
+        pass
+    assert json.loads((tmp_path / "summary.json").read_text())["went_on_with"] == "/elsewhere/last.ckpt"
+
+
+def test_where_even_the_summary_finds_no_room_the_runs_own_error_is_not_lost(tmp_path, caplog):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with pytest.raises(ValueError, match="broken"), recorded(folder, Before()):  # noqa: PT012
+        shutil.rmtree(folder)
+        raise ValueError("broken")
+    assert "cannot be written" in caplog.text
