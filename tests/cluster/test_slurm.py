@@ -123,7 +123,8 @@ def test_a_preempted_job_saves_is_queued_again_and_goes_on_as_the_same_run(tmp_p
     assert len(ids) == 2
     assert ids[0] == ids[1]
     if nodes == 1:
-        command("train", *settings, "trainer=cpu", f"hydra.run.dir={tmp_path}/whole")
+        never = cluster.submitted(training(tmp_path / "job", *settings, f"hydra.run.dir={tmp_path}/whole", nodes=1))
+        assert cluster.wait_for(never, seconds=200) == "COMPLETED"
         one, other = (
             torch.load(tmp_path / name / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
             for name in ("whole", "run")
