@@ -58,7 +58,7 @@ class Last(Checkpoint):
         self.asked = self.granted = GO_ON
         self.seconds = 0.0  # of training before this process
         self.metrics: dict[str, float] = {}  # of a run that is gone on with, until it has its own
-        self.validating = False
+        self.validating = self.breaking_off = False
         self.before: dict[int, Any] = {}  # handlers of signals
 
     def setup(self, trainer: Trainer, module: Training, stage: str) -> None:
@@ -110,8 +110,9 @@ class Last(Checkpoint):
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         if self.validating and (wish := highest(self.asked, module.device)):
+            self.breaking_off = True
             self._save(trainer)
-            self.asked = GO_ON
+            self.breaking_off, self.asked = False, GO_ON
             self._obey(trainer, wish)
 
     def on_validation_end(self, trainer: Trainer, module: Training) -> None:
@@ -155,7 +156,7 @@ class Last(Checkpoint):
         seconds = self.seconds + time.monotonic() - self.started
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         checkpoint["progress"] = {"seconds": seconds, "metrics": self.metrics | metrics}
-        if self.validating:  # Lightning then begins this validation again, in place of the next batch
+        if self.breaking_off:  # Lightning then begins this validation again, in place of the next batch
             progress = checkpoint["loops"]["fit_loop"][VALIDATION]
             for counts in (progress["total"], progress["current"]):
                 counts |= {"ready": 1, "started": 1, "processed": 0, "completed": 0}

@@ -78,9 +78,14 @@ def settle(config: DictConfig, folder: Path) -> Before:
 
 
 def _before(folder: Path, path: Path, stored: Mapping[str, Any]) -> Before:
+    if "progress" not in stored:
+        raise UserError(
+            f"{path}: holds weights, but not where training stood (a mean of checkpoints, or of an older version): "
+            f"init_from={path} starts from them"
+        )
     own = path.absolute().is_relative_to(folder.absolute())
     return Before(
-        **stored.get("progress", {}),
+        **stored["progress"],
         of_another=read_summary(folder).get("went_on_with") if own else str(path.absolute()),
     )
 
