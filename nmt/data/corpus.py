@@ -4,7 +4,7 @@ import gzip
 import hashlib
 import io
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -27,7 +27,7 @@ class FilePairs:
     """Two files whose lines belong together. `empty_side`: is a pair with one blank side an error, or dropped?
 
     `alignments`: a file of links made by hand, a line a pair, `i-j` sure and `ipj` possible, counted from
-    `alignments_base`.
+    `alignments_base`. `references`: files of further translations of each source line, for test sets.
     """
 
     def __init__(
@@ -38,11 +38,13 @@ class FilePairs:
         empty_side: str = "error",
         alignments: str | None = None,
         alignments_base: int = 1,
+        references: Sequence[str] = (),
     ):
         if empty_side not in ("error", "drop"):
             raise DataError(f"data.empty_side={empty_side}: choose error or drop")
         self.source, self.target, self.empty_side = Path(source), Path(target), empty_side
         self.alignments, self.alignments_base = alignments, alignments_base
+        self.references = [Path(file) for file in references]
         self.blank = 0  # pairs dropped in the last pass
 
     def identity(self) -> object:
@@ -66,6 +68,22 @@ class FilePairs:
                 self.blank += 1
         if number == 0:
             raise DataError(f"{self.source} and {self.target} are empty: nothing to read")
+
+    def further_references(self) -> list[list[str]]:
+        """Of each file the lines that belong to the pairs there are."""
+        kept = [
+            bool(source and target)
+            for source, target in zip(read_lines(self.source), read_lines(self.target), strict=True)
+        ]
+        found = []
+        for file in self.references:
+            lines = list(read_lines(file))
+            if len(lines) != len(kept):
+                raise DataError(
+                    f"{file} has {len(lines)} lines, {self.target} {len(kept)}: each line needs a reference"
+                )
+            found.append([line for line, keeps in zip(lines, kept, strict=True) if keeps])
+        return found
 
     def _empty(self, number: int, file: Path) -> None:
         if self.empty_side == "error":

@@ -16,7 +16,7 @@ from nmt.command import defaults_of
 from nmt.data.batches import collate
 from nmt.data.corpus import Line
 from nmt.data.module import TranslationData
-from nmt.data.prepared import EncodedText, Sides
+from nmt.data.prepared import EncodedText, Pairs, Sides
 from nmt.evaluation.adequacy import over_and_under_translation, repetition
 from nmt.evaluation.alignments import forced_scores, gold_of
 from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
@@ -42,6 +42,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     data = runs[0].data(data_overrides)
     name, pairs = data.test_pairs()
     lines = list(pairs)
+    references = references_of(pairs, lines)
     how, replaced = search_of(settings), replacing(runs, settings.unknown)
     started = time.perf_counter()
     translations = [
@@ -64,15 +65,15 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
         "blank_pairs_dropped": pairs.blank,
         "search": asdict(how),
         "unknown": settings.unknown,
-        "scores": score(translator, data, lines, translations, unreplaced) | aligned,
-        **lengths_of(translator, data, lines, translations),
+        "scores": score(translator, data, lines, references, translations, unreplaced) | aligned,
+        **lengths_of(translator, data, lines, references, translations),
         "by_frequency": frequencies_of(translator, data, lines, translations) if settings.by_frequency else None,
         "sentences_per_second": round(len(lines) / seconds, 1),
     }
     write_text(folder / "hypotheses.txt", "".join(f"{translation.text}\n" for translation in translations))
     free_links = (pharaoh(links(translation.word_alignment())) for translation in translations)
     write_text(folder / "links.txt", "".join(f"{line}\n" for line in free_links))
-    write_text(folder / "sentences.jsonl", "".join(map(_as_json, lines, translations)))
+    write_text(folder / "sentences.jsonl", "".join(map(_as_json, lines, zip(*references, strict=True), translations)))
     write_json(folder / "scores.json", scores)
     np.savez(folder / "alignments.npz", **{str(n): t.alignment.astype(np.float16) for n, t in enumerate(translations)})
     if settings.show and not settings.as_json:
@@ -80,11 +81,18 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     return scores
 
 
-def _as_json(line: Line, translation: Translation) -> str:
+def references_of(pairs: Pairs, lines: list[Line]) -> list[list[str]]:
+    """The target side, and the further translations that a test set comes with."""
+    further = pairs.further_references() if hasattr(pairs, "further_references") else []
+    return [[line.target for line in lines], *further]
+
+
+def _as_json(line: Line, references: tuple[str, ...], translation: Translation) -> str:
     """What a comparison of systems shows of a sentence, on a line."""
     plain = as_plain(translation, alignment=False)
     kept = {name: plain[name] for name in ("source_words", "words", "word_scores")}
-    sentence = {"source": line.source, "reference": line.target, "hypothesis": translation.text} | kept
+    further = {"further_references": references[1:]} if len(references) > 1 else {}
+    sentence = {"source": line.source, "reference": line.target, "hypothesis": translation.text} | further | kept
     return json.dumps(sentence, ensure_ascii=False) + "\n"
 
 
@@ -102,37 +110,41 @@ def score(
     translator: TextTranslator,
     data: TranslationData,
     lines: list[Line],
+    references: list[list[str]],
     translations: list[Translation],
     unreplaced: list[str],
 ) -> dict[str, Any]:
     """Of the text against untouched references; of the words the model sees BLEU (and what it was before unknown words
-    were replaced), over- and under-translation, repetition; perplexity."""
-    references = [line.target for line in lines]
+    were replaced); of these and the first reference over- and under-translation, repetition, perplexity."""
     preprocess, vocabulary = translator.languages.target.preprocessing, translator.languages.target.vocabulary
     texts = [translation.text for translation in translations]
-    scores = all_scores(texts, [references], language=preprocess.language, **data.score)
-    preprocessed = [preprocess(reference) for reference in references]
+    scores = all_scores(texts, references, language=preprocess.language, **data.score)
+    preprocessed = [[preprocess(reference) for reference in given] for given in references]
+    first = preprocessed[0]
     words = [translation.words for translation in translations]
     scores["bleu_tokenized"] = corpus_bleu(words, preprocessed)
     if words != unreplaced:
         scores["bleu_unknown_kept"] = corpus_bleu(unreplaced, preprocessed)
     counts = over_and_under_translation(
         (translation.words.split() for translation in translations),
-        (vocabulary.words(row) for row in vocabulary.encode(preprocessed)),  # an unknown word is asked for as such
+        (vocabulary.words(row) for row in vocabulary.encode(first)),  # an unknown word is asked for as such
         (translation.alignment[:, : len(translation.word_alignment().T)] for translation in translations),
     )
-    counts |= repetition([line.split() for line in words], [line.split() for line in preprocessed])
+    counts |= repetition([line.split() for line in words], [line.split() for line in first])
     return {name: value._asdict() for name, value in scores.items()} | counts | perplexity(translator, lines)
 
 
 def lengths_of(
-    translator: TextTranslator, data: TranslationData, lines: list[Line], translations: list[Translation]
+    translator: TextTranslator,
+    data: TranslationData,
+    lines: list[Line],
+    references: list[list[str]],
+    translations: list[Translation],
 ) -> dict[str, list[dict[str, Any]]]:
     """By the source's words."""
     preprocess = translator.languages.source.preprocessing
     lengths = [len(preprocess(line.source).split()) for line in lines]
-    texts, references = [translation.text for translation in translations], [line.target for line in lines]
-    statistics = sentence_statistics(texts, references, **data.score)
+    statistics = sentence_statistics([translation.text for translation in translations], references, **data.score)
     found = {"by_length": by_length(lengths, statistics), "longer_than": longer_than(lengths, statistics)}
     return {name: [bucket._asdict() for bucket in buckets] for name, buckets in found.items()}
 

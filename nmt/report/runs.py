@@ -50,6 +50,7 @@ class Sentence(NamedTuple):
     hypothesis: str
     source_words: list[str]
     words: list[str]
+    further_references: list[str]
 
 
 @dataclass
@@ -69,7 +70,8 @@ class Evaluated:
 
     @property
     def references(self) -> list[list[str]]:
-        return [[sentence.reference for sentence in self.sentences]]
+        of_each = ([sentence.reference, *sentence.further_references] for sentence in self.sentences)
+        return [list(lines) for lines in zip(*of_each, strict=True)]
 
     @cached_property
     def statistics(self) -> np.ndarray:
@@ -262,7 +264,7 @@ def read_evaluated(folder: Path) -> Evaluated:
         )
     search = stored.get("search") if isinstance(stored.get("search"), dict) else {}
     how = {f"search.{key}": value for key, value in search.items()} | {"unknown": stored.get("unknown", "keep")}
-    digest = digest_of((sentence.source, sentence.reference) for sentence in sentences)
+    digest = digest_of((one.source, one.reference, *one.further_references) for one in sentences)
     found = Evaluated(scores, signatures, how, sentences, folder / "alignments.npz", digest)
     if found.counting["tokenize"] not in AT_HAND:
         try:
@@ -296,6 +298,8 @@ def read_sentences(path: Path, where: str) -> list[Sentence]:
                 raise UnreadableError(f"{where}, line {number}: not a sentence's JSON; evaluate it again") from None
     if not sentences:
         raise UnreadableError(f"{where} is empty; evaluate it again")
+    if len({len(sentence.further_references) for sentence in sentences}) > 1:
+        raise UnreadableError(f"{where}: not all sentences have as many references; evaluate it again")
     return sentences
 
 
@@ -304,7 +308,8 @@ def _sentence(stored: Mapping[str, Any]) -> Sentence:
     words = [[str(word) for word in stored.get(key) or ()] for key in ("source_words", "words")]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError
-    return Sentence(*texts, *words)
+    further = [str(line) for line in stored.get("further_references") or ()]
+    return Sentence(*texts, *words, further)
 
 
 def read_curves(path: Path) -> Curves:
@@ -405,7 +410,7 @@ def read_text(path: Path, where: str) -> str:
         raise UnreadableError(f"{where} cannot be read ({error.strerror})") from None
 
 
-def digest_of(pairs: Iterator[tuple[str, str]]) -> str:
+def digest_of(pairs: Iterator[tuple[str, ...]]) -> str:
     digest = blake2b(digest_size=6)
     for pair in pairs:
         digest.update(json.dumps(pair).encode())

@@ -45,6 +45,16 @@ def test_one_empty_side_is_an_error_unless_it_may_be_dropped(pair_of_files):
     assert pairs.blank == 1
 
 
+def test_further_references_are_those_of_the_pairs_that_are_kept(pair_of_files, tmp_path):
+    for name, lines in (("b", "x1\n\ny1\n"), ("c", "x2\nno pair\ny2\n"), ("short", "x3\n")):
+        (tmp_path / name).write_text(lines)
+    pairs = pair_of_files(b"a\n\nb\n", b"x\n\ny\n", references=[str(tmp_path / "b"), str(tmp_path / "c")])
+    assert len(list(pairs)) == 2
+    assert pairs.further_references() == [["x1", "y1"], ["x2", "y2"]]
+    with pytest.raises(DataError, match=r"short has 1 lines, .*a\.tgt 3: each line needs a reference"):
+        pair_of_files(b"a\n\nb\n", b"x\n\ny\n", references=[str(tmp_path / "short")]).further_references()
+
+
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [

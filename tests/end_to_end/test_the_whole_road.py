@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import offline_wandb
 import pytest
+import sacrebleu
 import torch
 from commands import command
 
 from nmt.data.toy_pairs import ToyPairs
+from nmt.report.compare import compared
 from nmt.run import Run
 from nmt.search.settings import Search
 from nmt.search.verb import translator_of
@@ -212,6 +214,18 @@ def test_a_users_own_files_go_the_whole_road(tmp_path):
     assert json.loads(done.stdout)["sentences"] == 5
     assert "tok:13a" in json.loads(done.stdout)["scores"]["bleu"]["signature"]
     assert len((tmp_path / "run" / "news" / "hypotheses.txt").read_text().split("\n")) == 6
+    hypotheses = (tmp_path / "run" / "news" / "hypotheses.txt").read_text().splitlines()
+    others = [[f"{line} {number}" for line in hypotheses] for number in (1, 2)]
+    for number, lines in enumerate(others, start=1):
+        (tmp_path / f"other{number}.de").write_text("".join(f"{line or 'x'}\n" for line in lines))
+    further = f"data.tests.news.references=[{tmp_path}/other1.de,{tmp_path}/other2.de]"
+    done = command("evaluate", f"run={tmp_path}/run", *news, further, "data.test=news", "as_json=true", cwd=tmp_path)
+    found = json.loads(done.stdout)["scores"]["bleu"]
+    wanted = [(tmp_path / f"{name}.de").read_text().splitlines() for name in ("news", "other1", "other2")]
+    assert "nrefs:3" in found["signature"]
+    assert found["score"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, wanted).score)
+    (system,) = compared([str(tmp_path / "run")], "news", None).systems
+    assert system.members[0].on.references == wanted
     done = command("evaluate", f"run={tmp_path}/run", "data.test=new", check=False, cwd=tmp_path)
     assert done.stderr.strip().split("\n")[-1] == "error: data.test=new: no such test set; choose one of valid"
 
