@@ -1,7 +1,6 @@
 """The page of a comparison in a browser, opened from the disk."""
 
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from nmt.report.compare import compare
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MARKUP = "<b>ma</b> <script>document.title='broken'</script>"
 LINES = [(f"ma pu nibi {number} .", f". {number} nibi pu ma") for number in range(60)] + [(MARKUP, f"a {MARKUP} b")]
 
@@ -32,17 +30,6 @@ def runs(tmp_path_factory):
     settings, _ = read_arguments("compare", [f"output={folder}/compare.html", "resamples=50"], usage="")
     compare([str(folder)], settings)
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip(f"needs a browser: install one of {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

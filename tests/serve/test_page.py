@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +11,6 @@ from urllib.parse import quote
 import pytest
 from commands import ROOT, command
 
-playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 TINY = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
 LINE = "Gurcu pu ma ma nibi ."
 
@@ -41,17 +37,6 @@ def serving(*arguments: str) -> subprocess.Popen:
     return subprocess.Popen(
         asked, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip(f"needs a browser: install one of {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
