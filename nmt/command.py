@@ -204,9 +204,9 @@ def _explain_key(error: OmegaConfBaseException) -> str:
 
 def _explain_instantiation(error: InstantiationException) -> str | None:
     place = re.search(r"full_key: (\S+)", str(error))
-    where = place[1].removeprefix("model.decoder.attention").removeprefix("model.") if place else "the configuration"
-    if place and place[1].startswith("model.decoder.attention"):
-        where = f"attention{where}"
+    where = place[1].removeprefix("model.") if place else "the configuration"
+    if where.startswith("decoder.attention"):
+        where = where.removeprefix("decoder.")
     if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
         return f"{where}.{unknown[1]}: no such setting here"
     if absent := re.search(r"missing \d+ required .*argument.*?: (.*?)\\?[\"']*\)", str(error)):

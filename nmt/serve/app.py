@@ -166,7 +166,8 @@ def application(served: Mapping[str, Served], usual: Search, hosts: list[str]) -
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"error": str(error)}, status_code=400)
+    said = str(error).encode(errors="replace").decode()  # it may quote half a character of the request
+    return JSONResponse({"error": said}, status_code=400)
 
 
 async def _failed(_: Request, error: Exception) -> JSONResponse:

@@ -106,6 +106,7 @@ def test_a_preempted_job_saves_is_queued_again_and_goes_on_as_the_same_run(tmp_p
         "trainer.max_epochs=20",
         "dropout=0.1",
         "logger=local",
+        "callbacks.early_stopping.patience=100",
     )
     script = training(tmp_path / "job", *settings, f"hydra.run.dir={tmp_path}/run", nodes=nodes)
     job, output = cluster.submitted(script, "--requeue", "--open-mode=append"), tmp_path / "job" / "output"

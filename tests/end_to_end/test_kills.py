@@ -90,8 +90,8 @@ def test_a_run_killed_at_random_moments_ends_as_one_never_killed(whole, tmp_path
         running.send_signal(sent)
         _, said = running.communicate(timeout=60)
         kills.append((sent.name, round(delay, 2), running.returncode))
-        assert running.returncode in (-signal.SIGKILL, 130, 143, 0), said
-        if running.returncode == 0:
+        assert running.returncode in (-sent, 128 + sent, 0), said  # -sent: before training, or when it had ended
+        if summary(folder)["status"] == "completed":
             break
     said = trained(folder)
     print(kills)
@@ -116,7 +116,7 @@ def test_a_validation_that_was_broken_off_is_done_again(tmp_path):
         time.sleep(delay)
         running.send_signal(signal.SIGTERM)
         _, said = running.communicate(timeout=60)
-        assert running.returncode in (143, 0), said
+        assert running.returncode in (143, 0, -signal.SIGTERM), said  # the last where it had ended already
         stored = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)
         broken_off += stored["loops"]["fit_loop"][VALIDATION]["current"]["ready"] == 1
     trained(folder, *long)
