@@ -194,6 +194,7 @@ def values_of(folder, column):
         return [float(row[column]) for row in csv.DictReader(file) if row[column]]
 
 
+@pytest.mark.slow
 def test_validation_is_the_same_on_any_number_of_ranks(tmp_path):
     """Also where a rank has no sentence of the last batch, and where the sentences cannot be shared evenly."""
     command("train", *TINY, "trainer.max_epochs=4", "optimizer.lr=0.01", f"hydra.run.dir={tmp_path}/learnt")
