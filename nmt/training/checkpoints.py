@@ -55,7 +55,8 @@ class Last(Checkpoint):
     def __init__(self, *, dirpath: str, every_steps: int | None = None, every_minutes: float | None = None):
         self.path = Path(dirpath) / LAST
         self.every_steps, self.every_minutes = every_steps, every_minutes
-        self.asked = self.granted = GO_ON
+        self.wishes: list[int] = []  # signals may come at any moment, while others are answered too
+        self.granted = GO_ON
         self.seconds = 0.0  # of training before this process
         self.metrics: dict[str, float] = {}  # of a run that is gone on with, until it has its own
         self.validating = self.breaking_off = False
@@ -75,11 +76,11 @@ class Last(Checkpoint):
         self.before = {}
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and self.asked == INTERRUPT:
+        if number == signal.SIGINT and INTERRUPT in self.wishes:
             raise KeyboardInterrupt
         log.info("%s: all is saved after this batch", signal.Signals(number).name)
         wishes = {signal.SIGINT: INTERRUPT, signal.SIGTERM: TERMINATE}
-        self.asked = max(self.asked, wishes.get(number, REQUEUE if self._listener() or _in_slurm() else SAVE))
+        self.wishes.append(wishes.get(number, REQUEUE if self._listener() or _in_slurm() else SAVE))
 
     def on_train_batch_end(
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
@@ -87,10 +88,12 @@ class Last(Checkpoint):
         stepped, self.step = trainer.global_step > self.step, trainer.global_step
         if not stepped or _validates_next(trainer) or trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
             return
-        wish = highest(self.asked or (SAVE if self._due(trainer) else GO_ON), module.device)
+        asked = len(self.wishes)
+        wish = highest(max(self.wishes[:asked], default=SAVE if self._due(trainer) else GO_ON), module.device)
         if wish and not (wish == SAVE and _logs_now(trainer)):  # what is logged of this batch comes after this
             self._save(trainer)
-            self.granted, self.asked = wish, GO_ON
+            self.granted = wish
+            del self.wishes[:asked]
 
     def on_train_batch_start(self, trainer: Trainer, module: Training, batch: Batch, batch_idx: int) -> None:
         """Only now all is logged of the batch before."""
@@ -109,10 +112,12 @@ class Last(Checkpoint):
     def on_validation_batch_end(
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        if self.validating and (wish := highest(self.asked, module.device)):
+        asked = len(self.wishes)
+        if self.validating and (wish := highest(max(self.wishes[:asked], default=GO_ON), module.device)):
             self.breaking_off = True
             self._save(trainer)
-            self.breaking_off, self.asked = False, GO_ON
+            self.breaking_off = False
+            del self.wishes[:asked]
             self._obey(trainer, wish)
 
     def on_validation_end(self, trainer: Trainer, module: Training) -> None:
