@@ -20,6 +20,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.resolvers  # noqa: F401 – stored configurations use them
+from nmt.allocation import keep_freed_memory
 from nmt.data.candidates import Candidates
 from nmt.data.language import Language, Preprocessing
 from nmt.data.prepared import SIDES, Sides
@@ -186,6 +187,7 @@ def _locate(path: Path) -> tuple[Path, Path]:
 
 def build_model(config: DictConfig) -> Translator:
     """Compose the model a configuration describes."""
+    keep_freed_memory()
     return _instantiated(config.model, "model")
 
 

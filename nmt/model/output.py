@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 CHUNK_ELEMENTS = 2**22  # logits held at once: 16 MiB of float32
+ROW_ELEMENTS = 32  # a row of logits takes a multiple of: two cache lines of float32, one of bfloat16
 
 
 class Loss(NamedTuple):
@@ -31,7 +32,10 @@ class Output(nn.Module):
         self.bias = nn.Parameter(torch.empty(vocabulary_size)) if bias else None
 
     def forward(self, vectors: Float[Tensor, "*steps output"]) -> Float[Tensor, "*steps vocabulary"]:
-        return functional.linear(vectors, self.weight, self.bias)
+        if torch.is_grad_enabled() or vectors.ndim != 2:
+            return functional.linear(vectors, self.weight, self.bias)
+        weight = self.weight.to(_autocast_type(vectors))
+        return _scores(vectors.to(weight.dtype), weight, self.bias, _room(len(vectors), weight))
 
     def rows(self, words: Int[Tensor, " candidates"]) -> tuple[Tensor, Tensor | None]:
         """Weight and bias of these words alone; the weight's gradient holds no other rows if the layer is sparse."""
@@ -63,25 +67,24 @@ class _ChunkedLoss(torch.autograd.Function):
         needs_gradient = any(ctx.needs_input_grad)
         compute = _autocast_type(vectors)
         weight_used, vectors_used = weight.to(compute), vectors.to(compute)
-        precise = torch.promote_types(compute, torch.float32)
-        objective, likelihood = vectors.new_zeros((2,), dtype=precise).unbind()
+        objective, likelihood = vectors.new_zeros((2,), dtype=_at_least_float32(compute)).unbind()
         vector_gradient = torch.empty_like(vectors_used) if needs_gradient else None
         weight_gradient = torch.zeros_like(weight) if needs_gradient else None
         bias_gradient = torch.zeros_like(bias) if needs_gradient and bias is not None else None
         rows = max(1, CHUNK_ELEMENTS // weight.shape[0])
-        for start in range(0, vectors.shape[0], rows):
+        room = _room(min(rows, len(vectors)), weight_used)
+        for start in range(0, len(vectors), rows):
             chunk = slice(start, start + rows)
-            logits = functional.linear(vectors_used[chunk], weight_used).to(precise)
-            if bias is not None:
-                logits += bias
-            normalizer = logits.logsumexp(1)
+            logits = _scores(vectors_used[chunk], weight_used, bias, room)
             at_target = logits.gather(1, targets[chunk, None])[:, 0]
+            mean = logits.mean(1) if smoothing else 0.0
+            probabilities, normalizer = _softmax(logits)
             nats = (normalizer - at_target).sum()
             likelihood = likelihood + nats
-            uniform = normalizer.sum() - logits.sum() / weight.shape[0] if smoothing else 0.0
+            uniform = (normalizer - mean).sum() if smoothing else 0.0
             objective = objective + (1 - smoothing) * nats + smoothing * uniform
             if needs_gradient:
-                gradient = _softmax_gradient(logits, normalizer, targets[chunk], smoothing)
+                gradient = _softmax_gradient(probabilities, targets[chunk], smoothing)
                 if bias is not None:
                     bias_gradient += gradient.sum(0)
                 gradient = gradient.to(compute)
@@ -98,14 +101,33 @@ class _ChunkedLoss(torch.autograd.Function):
         return vectors.to(ctx.vector_type) * scale, weight * scale, None if bias is None else bias * scale, None, None
 
 
-def _softmax_gradient(logits: Tensor, normalizer: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """softmax(logits) − the smoothed target distribution, in the place of the logits."""
-    gradient = logits.sub_(normalizer[:, None]).exp_()
+def _room(rows: int, weight: Tensor) -> Tensor:
+    """For scores of all words. Rows begin where cache lines do: the product is a sixth faster for it."""
+    words = weight.shape[0]
+    return weight.new_empty(rows, -(-words // ROW_ELEMENTS) * ROW_ELEMENTS)[:, :words]
+
+
+def _scores(vectors: Tensor, weight: Tensor, bias: Tensor | None, room: Tensor) -> Tensor:
+    """W x + b in the room given; float32 at least, which takes other room where the product is of a lesser type."""
+    scores = torch.mm(vectors, weight.t(), out=room[: len(vectors)])
+    scores = scores.to(_at_least_float32(scores.dtype))
+    return scores if bias is None else scores.add_(bias)
+
+
+def _softmax(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row's exponentials over their sum, in the place of the logits; and log Σ exp(logits)."""
+    most = logits.amax(1, keepdim=True)
+    total = logits.sub_(most).exp_().sum(1, keepdim=True)
+    return logits.div_(total), (most + total.log())[:, 0]
+
+
+def _softmax_gradient(probabilities: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """softmax(logits) − the smoothed target distribution, in the place of the former."""
     if smoothing:
-        gradient -= smoothing / logits.shape[1]
+        probabilities -= smoothing / probabilities.shape[1]
     rows = torch.arange(targets.shape[0], device=targets.device)
-    gradient[rows, targets] -= 1 - smoothing
-    return gradient
+    probabilities[rows, targets] -= 1 - smoothing
+    return probabilities
 
 
 def _accumulate(total: Tensor, left: Tensor, right: Tensor) -> None:
@@ -119,3 +141,7 @@ def _accumulate(total: Tensor, left: Tensor, right: Tensor) -> None:
 def _autocast_type(tensor: Tensor) -> torch.dtype:
     device = tensor.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tensor.dtype
+
+
+def _at_least_float32(kind: torch.dtype) -> torch.dtype:
+    return torch.promote_types(kind, torch.float32)
