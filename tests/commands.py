@@ -9,6 +9,22 @@ from pathlib import Path
 from hydra.core.global_hydra import GlobalHydra
 
 ROOT = Path(__file__).parent.parent
+TWO_STEPS = (
+    "size=tiny",
+    "debug=steps",
+    "logger=none",
+    "data.train.count=60",
+    "data.valid.count=8",
+    "data.batches.size=8",
+)
+TWELVE_STEPS = (  # an epoch
+    "size=tiny",
+    "logger=none",
+    "dropout=0.0",  # any number of processes learns the same
+    "data.train.count=300",
+    "data.valid.count=21",
+    "data.batches.size=25",
+)
 
 
 def answer(verb: str, *arguments: str, capture, monkeypatch, **environment: str) -> tuple[int, str]:

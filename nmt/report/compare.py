@@ -19,7 +19,8 @@ from nmt.evaluation.by_length import BOUNDS, by_length
 from nmt.evaluation.significance import compare_systems, over_seeds
 from nmt.report.markdown import markdown
 from nmt.report.page import assembled, contents
-from nmt.report.runs import Evaluated, LeftOut, RunFolder, UnreadableError, find_runs, is_number, showable
+from nmt.report.reading import UnreadableError, is_number, showable
+from nmt.report.runs import Evaluated, LeftOut, RunFolder, find_runs
 from nmt.report.settings import differing, folded, name_of_system, name_runs, settings_of, unique, without_seed
 from nmt.run import write_json, write_text
 

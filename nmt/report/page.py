@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nmt.report.packed import packed, packed_alignments, packed_scores, packed_side_by_side, sentence_bleu
-from nmt.report.runs import showable
+from nmt.report.reading import showable
 
 if TYPE_CHECKING:
     from nmt.report.compare import Compared, Field
 
 HERE = Path(__file__).parent
-PROGRAMS = ("charts.js", "sentences.js", "page.js")
+PROGRAMS = ("charts.js", "differing.js", "sentences.js", "page.js")
 POLICY = (
     "default-src 'none'; script-src {digests}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"

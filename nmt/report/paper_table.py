@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from nmt.report.runs import UnreadableError, read_json
+from nmt.report.reading import UnreadableError, read_json
 from nmt.run import write_json, write_text
 
 

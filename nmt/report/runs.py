@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 
 from nmt.errors import UserError
 from nmt.evaluation.bleu import sentence_statistics
+from nmt.report.reading import UnreadableError, first_line, is_number, read_json, read_text, read_yaml
 
 MARKS = ("summary.json", "metrics.csv", "checkpoints", ".hydra")  # any of them makes a folder a run's
 SWEEP = "sweep.json"
@@ -27,14 +27,7 @@ DEEPEST = 6  # folders below the one named, where runs are looked for
 POINTS = 300  # of a curve, at most
 CURVES = {"loss": ("train/loss", "valid/loss"), "perplexity": ("valid/perplexity",), "bleu": ("valid/bleu",)}
 SPEED = "train/tokens_per_second"
-DEEPEST_NODE = 50  # of JSON and YAML
-LARGEST = 10**18  # whole number
 AT_HAND = ("none", "13a", "intl", "zh", "char")  # tokenisers of sacrebleu that need nothing else
-YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class UnreadableError(Exception):
-    """Why a run, or a part of it, cannot be shown; in words for those who look for it."""
 
 
 class LeftOut(NamedTuple):
@@ -353,84 +346,8 @@ def thinned(points: list[list[float]]) -> list[list[float]]:
     return [[values[place] for place in kept] for values in points]
 
 
-def read_json(path: Path, where: str = "") -> dict[str, Any]:
-    where = where or path.name
-    try:
-        content = json.loads(read_text(path, where))
-    except (ValueError, RecursionError):
-        raise UnreadableError(f"{where} is not JSON") from None
-    if not isinstance(content, dict):
-        raise UnreadableError(f"{where} is not a JSON object")
-    return _plain(content, where)
-
-
-def read_yaml(path: Path) -> Any:
-    where = f"{path.parent.name}/{path.name}"
-    text = read_text(path, where)
-    try:
-        _check_events(yaml.parse(text, Loader=YAML), where)
-        content = yaml.load(text, Loader=YAML)
-    except (yaml.YAMLError, LookupError, TypeError, ValueError, RecursionError):
-        raise UnreadableError(f"{where} is not YAML") from None
-    return _plain(content, where)
-
-
-def _check_events(events: Iterator[yaml.Event], where: str) -> None:
-    """What would take for ever is told before it is read."""
-    deep = 0
-    for event in events:
-        if isinstance(event, yaml.AliasEvent):
-            raise UnreadableError(f"{where} repeats parts of itself, which may never end")
-        deep += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if deep > DEEPEST_NODE:
-            raise UnreadableError(f"{where} is nested more than {DEEPEST_NODE} times")
-
-
-def _plain(node: Any, where: str, deep: int = 0) -> Any:
-    """What JSON has, too: YAML also knows days and bytes."""
-    if deep > DEEPEST_NODE:
-        raise UnreadableError(f"{where} is nested more than {DEEPEST_NODE} times")
-    if isinstance(node, Mapping):
-        return {str(_plain(key, where, deep + 1)): _plain(value, where, deep + 1) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_plain(value, where, deep + 1) for value in node]
-    if isinstance(node, int) and abs(node) >= LARGEST:
-        raise UnreadableError(f"{where} holds a number of more than 18 figures")
-    return node if isinstance(node, str | int | float) or node is None else str(node)
-
-
-def read_text(path: Path, where: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UnreadableError(f"has no {where}") from None
-    except UnicodeDecodeError:
-        raise UnreadableError(f"{where} is not text") from None
-    except OSError as error:
-        raise UnreadableError(f"{where} cannot be read ({error.strerror})") from None
-
-
 def digest_of(pairs: Iterator[tuple[str, ...]]) -> str:
     digest = blake2b(digest_size=6)
     for pair in pairs:
         digest.update(json.dumps(pair).encode())
     return digest.hexdigest()
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def showable(node: Any) -> Any:
-    """JSON has no infinity, and halves of characters are no text."""
-    if isinstance(node, Mapping):
-        return {showable(key): showable(value) for key, value in node.items()}
-    if isinstance(node, list | tuple):
-        return [showable(value) for value in node]
-    if isinstance(node, str):
-        return node.encode(errors="replace").decode()
-    return None if isinstance(node, float) and not math.isfinite(node) else node
-
-
-def first_line(text: Any) -> str:
-    return str(text).strip().split("\n")[0]

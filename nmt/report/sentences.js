@@ -56,25 +56,6 @@ async function alignmentOf(run, sentence) {
 /** Spaces, words, and single signs; what is written without spaces by the letter. */
 const piecesOf = text => text.match(/\s+|[\u2e80-\uffff]|[^\s\u2e80-\uffff\p{P}\p{S}]+|[^\s]/gu) || [];
 
-/** The words of a text, each with whether it lies outside the longest sequence it shares with the other text. */
-function differing(text, other) {
-  const mine = piecesOf(text), theirs = piecesOf(other);
-  const shared = Array.from({ length: mine.length + 1 }, () => new Uint16Array(theirs.length + 1));
-  for (let i = mine.length - 1; i >= 0; i--) {
-    for (let j = theirs.length - 1; j >= 0; j--) {
-      shared[i][j] = mine[i] === theirs[j] ? shared[i + 1][j + 1] + 1 : Math.max(shared[i + 1][j], shared[i][j + 1]);
-    }
-  }
-  const marked = [];
-  for (let i = 0, j = 0; i < mine.length; i++) {
-    while (j < theirs.length && mine[i] !== theirs[j] && shared[i][j + 1] === shared[i][j]) j++;
-    const same = j < theirs.length && mine[i] === theirs[j];
-    marked.push([mine[i], !same && mine[i].trim() !== ""]);
-    if (same) j++;
-  }
-  return marked;
-}
-
 const isWide = character => character.codePointAt(0) >= 0x2e80;
 const ems = word => [...word].reduce((sum, character) => sum + (isWide(character) ? 1 : 0.56), 0);
 const atEnd = (words, place) => place === words.length - 1 && words[place] === "</s>" ? "end" : "";
@@ -217,7 +198,7 @@ function sentenceBrowser(runs, baseline, count) {
     const rating = run => scoresOf(run)[number] / STEPS_OF_SCORE;
     const own = shown().flatMap(run => {
       const other = run === state.b ? state.a : state.b, text = said.get(run)[number];
-      const words = run === other ? piecesOf(text).map(word => [word, false]) : differing(text, said.get(run === state.a ? state.b : state.a)[number]);
+      const words = run === other ? piecesOf(text).map(word => [word, false]) : differing(piecesOf(text), piecesOf(said.get(run === state.a ? state.b : state.a)[number]));
       return [make("dt", {}, swatch(runs[run].system), make("span", {}, runs[run].name)),
         make("dd", { class: "own", dir: "auto", "data-run": run }, ...(text ? written(words) : [make("span", { class: "soft" }, "(nothing)")])),
         make("dd", { class: "rating", title: "sentence BLEU" }, rating(run).toFixed(1))];

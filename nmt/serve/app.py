@@ -26,7 +26,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
 from nmt.errors import ConfigurationError, UserError
@@ -36,6 +36,7 @@ from nmt.search.settings import Search
 from nmt.search.verb import as_plain, replacing, search_of, translator_of
 
 PAGE = Path(__file__).with_name("page.html")
+DIFFERING = Path(__file__).parents[1] / "report" / "differing.js"
 PAGE_HEADERS = {
     "Cache-Control": "no-cache",
     "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -143,11 +144,18 @@ def _class(node: Any) -> str | None:
     return str(node["_target_"]).rpartition(".")[2] if isinstance(node, Mapping) and "_target_" in node else None
 
 
+def whole_page() -> str:
+    """With the program it shares with the page of a comparison, so that it loads nothing."""
+    shared = DIFFERING.read_text(encoding="utf-8")
+    return PAGE.read_text(encoding="utf-8").replace("{{differing}}", shared)
+
+
 def application(served: Mapping[str, Served], usual: Search, hosts: list[str]) -> Starlette:
     one_at_a_time = asyncio.Lock()  # two translations would fight for the cores
+    whole = whole_page()
 
-    async def page(_: Request) -> FileResponse:
-        return FileResponse(PAGE, headers=PAGE_HEADERS)
+    async def page(_: Request) -> HTMLResponse:
+        return HTMLResponse(whole, headers=PAGE_HEADERS)
 
     async def runs(_: Request) -> JSONResponse:
         about = [{"name": name, **one.about()} for name, one in served.items()]

@@ -9,20 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import ROOT
+from commands import ROOT, TWELVE_STEPS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
 PYTHON = os.environ.get("NMT_RAY_PYTHON", sys.executable)
-TINY = (
-    "size=tiny",
-    "logger=none",
-    "dropout=0.0",
-    "data.train.count=300",
-    "data.valid.count=21",
-    "data.batches.size=25",
-    "trainer.max_epochs=1",
-)
 
 
 @pytest.fixture
@@ -49,7 +40,12 @@ def test_a_sweep_by_ray_runs_its_jobs_on_both_nodes(tmp_path, address):
     there = (f"hydra.launcher.ray.init.address='{address}'", "+hydra.launcher.ray.init.object_store_memory=null")
     sweep = ("-m", "hydra/launcher=ray", *there, "attention=dot,general", f"hydra.sweep.dir={tmp_path}/sweep")
     done = subprocess.run(
-        [PYTHON, "train.py", *sweep, *TINY], cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
+        [PYTHON, "train.py", *sweep, *TWELVE_STEPS, "trainer.max_epochs=1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     runs = {

@@ -14,18 +14,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import ROOT, command
+from commands import ROOT, TWELVE_STEPS, command
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hosts")]
 
-TINY = (
-    "size=tiny",
-    "logger=none",
-    "dropout=0.0",
-    "data.train.count=300",
-    "data.valid.count=21",
-    "data.batches.size=25",
-)
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 WIRE = "wire"  # the network interface of either host
 
@@ -112,7 +104,7 @@ def wait_for_epoch(program: subprocess.Popen, epoch: int) -> str:
 
 
 def test_two_hosts_learn_what_one_process_does(tmp_path, hosts):
-    shared = (*TINY, "trainer.max_epochs=2")
+    shared = (*TWELVE_STEPS, "trainer.max_epochs=2")
     command("train", *shared, "trainer=cpu", f"hydra.run.dir={tmp_path}/one")
     with running(*over_two_hosts(hosts, *shared, f"hydra.run.dir={tmp_path}/two")) as programs:
         said = [program.communicate(timeout=120)[1] for program in programs]
@@ -133,7 +125,7 @@ def test_two_hosts_learn_what_one_process_does(tmp_path, hosts):
 
 def test_a_job_whose_rank_dies_ends_and_says_so(tmp_path):
     words = torchrun("--standalone", "--nproc-per-node=2", "train.py", "trainer=ddp_cpu", "trainer.max_epochs=1000")
-    with running([*words, *TINY, f"hydra.run.dir={tmp_path}"]) as (program,):
+    with running([*words, *TWELVE_STEPS, f"hydra.run.dir={tmp_path}"]) as (program,):
         wait_for_epoch(program, 2)  # epoch 1 is stored
         os.kill(ranks_of(str(tmp_path))[1], signal.SIGKILL)
         killed = time.monotonic()
@@ -149,7 +141,9 @@ def test_a_job_whose_rank_dies_ends_and_says_so(tmp_path):
 
 
 def test_a_host_whose_peer_dies_does_not_wait_for_it(tmp_path, hosts):
-    with running(*over_two_hosts(hosts, *TINY, "trainer.max_epochs=1000", f"hydra.run.dir={tmp_path}")) as programs:
+    with running(
+        *over_two_hosts(hosts, *TWELVE_STEPS, "trainer.max_epochs=1000", f"hydra.run.dir={tmp_path}")
+    ) as programs:
         wait_for_epoch(programs[0], 1)
         os.kill(ranks_of(str(tmp_path))[1], signal.SIGKILL)
         said = [program.communicate(timeout=60)[1] for program in programs]

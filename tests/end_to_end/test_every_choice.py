@@ -4,7 +4,7 @@ import gzip
 import json
 
 import pytest
-from commands import ROOT, answer
+from commands import ROOT, TWO_STEPS, answer
 from compositions import choices
 from hydra import compose, initialize_config_dir
 
@@ -12,7 +12,6 @@ from nmt.run import Run, build_model
 from nmt.search.settings import Search
 from nmt.search.verb import translator_of
 
-TINY = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
 GROUPS = ("encoder", "decoder", "attention", "memory", "optimizer", "initialization", "callbacks", "experiment")
 FILES = ("multi30k", "tatoeba_deen", "am3_zhen", "pydocs_zhen")
 HARDWARE = {"gpu", "ddp", "slurm"}  # choices that need what a test machine may lack
@@ -38,7 +37,7 @@ def translates(run: Run, line: str) -> None:
 @pytest.mark.parametrize("choice", [f"{group}={choice}" for group in GROUPS for choice in choices(group)])
 def test_a_choice_trains_two_steps_and_translates(choice, tmp_path, capfd, monkeypatch):
     sizes = ("trainer.max_epochs=1", "size.embedding=16") if choice == "experiment=demo" else ()
-    run = trained(tmp_path, capfd, monkeypatch, choice, *TINY, *sizes)
+    run = trained(tmp_path, capfd, monkeypatch, choice, *TWO_STEPS, *sizes)
     translates(run, "Gurcu pu ma ma nibi .")
 
 
@@ -59,7 +58,7 @@ def test_a_data_set_of_files_trains_and_translates(name, tmp_path, capfd, monkey
 
 @pytest.mark.parametrize("choice", [choice for choice in choices("trainer") if choice not in {*HARDWARE, "ddp_cpu"}])
 def test_a_trainer_trains(choice, tmp_path, capfd, monkeypatch):
-    trained(tmp_path, capfd, monkeypatch, f"trainer={choice}", *TINY)
+    trained(tmp_path, capfd, monkeypatch, f"trainer={choice}", *TWO_STEPS)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_a_trainer_trains(choice, tmp_path, capfd, monkeypatch):
     ],
 )
 def test_a_setting_trains_two_steps_and_translates(setting, tmp_path, capfd, monkeypatch):
-    run = trained(tmp_path, capfd, monkeypatch, *TINY, *setting.split())
+    run = trained(tmp_path, capfd, monkeypatch, *TWO_STEPS, *setting.split())
     translates(run, "Gurcu pu ma ma nibi .")
 
 

@@ -11,21 +11,12 @@ from pathlib import Path
 import offline_wandb
 import pytest
 import torch
-from commands import ROOT, command
-
-TINY = (
-    "size=tiny",
-    "logger=none",
-    "dropout=0.0",
-    "data.train.count=300",
-    "data.valid.count=21",
-    "data.batches.size=25",
-)
+from commands import ROOT, TWELVE_STEPS, command
 
 
 def test_the_sentence_of_the_readme_sweeps(tmp_path):
     arguments = ("attention=additive,dot,general", "trainer.max_epochs=1", f"hydra.sweep.dir={tmp_path}")
-    command("train", "-m", *arguments, *TINY, "logger=local")
+    command("train", "-m", *arguments, *TWELVE_STEPS, "logger=local")
     runs = {path.parent.name.split(",")[0]: json.loads(path.read_text()) for path in tmp_path.glob("*/summary.json")}
     assert set(runs) == {"attention=additive", "attention=dot", "attention=general"}
     assert {run["status"] for run in runs.values()} == {"completed"}
@@ -38,7 +29,7 @@ def test_the_sentence_of_the_readme_sweeps(tmp_path):
 
 def test_a_failing_job_does_not_stop_the_others_and_fails_the_sweep(tmp_path):
     arguments = ("size.encoder=10", "attention=dot,general", "trainer.max_epochs=1", f"hydra.sweep.dir={tmp_path}")
-    done = command("train", "-m", *arguments, *TINY, check=False)
+    done = command("train", "-m", *arguments, *TWELVE_STEPS, check=False)
     assert done.returncode == 1
     assert "error: attention=dot multiplies the query" in done.stderr
     states = [json.loads(path.read_text())["status"] for path in tmp_path.glob("*/summary.json")]
@@ -75,7 +66,7 @@ def weights_of(folder):
 
 @pytest.mark.slow
 def test_a_sweep_started_again_goes_on_with_what_was_killed_and_leaves_alone_what_was_completed(tmp_path):
-    arguments = ("-m", "attention=dot,general", "trainer.max_epochs=30", *TINY)
+    arguments = ("-m", "attention=dot,general", "trainer.max_epochs=30", *TWELVE_STEPS)
     sweep = [sys.executable, ROOT / "train.py", *arguments, f"hydra.sweep.dir={tmp_path}/sweep"]
     running = subprocess.Popen(sweep, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     for line in running.stderr:
@@ -95,7 +86,7 @@ def test_a_sweep_started_again_goes_on_with_what_was_killed_and_leaves_alone_wha
     assert "2 jobs, 1 completed already" in done.stderr
     assert "epoch 0," not in done.stderr  # but after what was stored
     assert (completed / "summary.json").read_text() == finished
-    command("train", "attention=dot", "trainer.max_epochs=30", *TINY, f"hydra.run.dir={tmp_path}/whole")
+    command("train", "attention=dot", "trainer.max_epochs=30", *TWELVE_STEPS, f"hydra.run.dir={tmp_path}/whole")
     for name, value in weights_of(tmp_path / "whole").items():
         torch.testing.assert_close(weights_of(killed)[name], value, rtol=0.0, atol=0.0)
 
@@ -103,7 +94,7 @@ def test_a_sweep_started_again_goes_on_with_what_was_killed_and_leaves_alone_wha
 @pytest.mark.slow
 def test_two_jobs_of_two_ranks_each_run_at_once(tmp_path):
     arguments = ("attention=dot,general", "trainer=ddp_cpu", "trainer.max_epochs=1", "hydra.launcher.n_jobs=2")
-    command("train", "-m", *arguments, *TINY, f"hydra.sweep.dir={tmp_path}")
+    command("train", "-m", *arguments, *TWELVE_STEPS, f"hydra.sweep.dir={tmp_path}")
     runs = {path.parent.name.split(",")[0]: json.loads(path.read_text()) for path in tmp_path.glob("*/summary.json")}
     assert {name: run["status"] for name, run in runs.items()} == {
         "attention=dot": "completed",
@@ -115,7 +106,7 @@ def test_two_jobs_of_two_ranks_each_run_at_once(tmp_path):
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_sweep_that_is_told_to_stop_stops_its_jobs_and_says_so(tmp_path, sent):
-    arguments = ("-m", "attention=dot,general", "trainer.max_epochs=1000", *TINY, f"hydra.sweep.dir={tmp_path}")
+    arguments = ("-m", "attention=dot,general", "trainer.max_epochs=1000", *TWELVE_STEPS, f"hydra.sweep.dir={tmp_path}")
     running = started(*arguments)
     for line in running.stderr:
         if "epoch 1," in line:
@@ -135,7 +126,7 @@ def test_a_sweep_that_is_told_to_stop_stops_its_jobs_and_says_so(tmp_path, sent)
 def test_a_table_is_written_row_by_row(tmp_path):
     arguments = ("+table=meng2016_table1", "seed=1,2", "trainer.max_epochs=1", "data.tests.test.count=10")
     folders = (f"hydra.sweep.dir={tmp_path}/table", f"pretraining_folder={tmp_path}/stages")
-    command("train", "-m", *arguments, *TINY, *folders)
+    command("train", "-m", *arguments, *TWELVE_STEPS, *folders)
     table = json.loads((tmp_path / "table/table.json").read_text())
     assert [row["row"] for row in table["rows"]] == ["Groundhog", "RNNsearch*", "NMT_IA"]
     for row in table["rows"]:
@@ -154,7 +145,7 @@ def test_a_table_is_written_row_by_row(tmp_path):
 
 
 def test_a_run_is_repeated_exactly(tmp_path):
-    command("train", *TINY, "attention=dot", "trainer.max_epochs=1", f"hydra.run.dir='{tmp_path}/a=b,c'")
+    command("train", *TWELVE_STEPS, "attention=dot", "trainer.max_epochs=1", f"hydra.run.dir='{tmp_path}/a=b,c'")
     again = command("train", f"run={tmp_path}/a=b,c", f"hydra.run.dir={tmp_path}/again")
     assert "not as in" not in again.stderr
     for name, value in weights_of(tmp_path / "a=b,c").items():
@@ -167,7 +158,7 @@ def test_a_run_is_repeated_exactly(tmp_path):
 
 @pytest.mark.parametrize("normalize", ["words", "sentences"])
 def test_two_ranks_learn_what_one_does(tmp_path, normalize):
-    shared = (*TINY, "trainer.max_epochs=2", "trainer.log_every_n_steps=1", f"loss.normalize={normalize}")
+    shared = (*TWELVE_STEPS, "trainer.max_epochs=2", "trainer.log_every_n_steps=1", f"loss.normalize={normalize}")
     command("train", *shared, "trainer=cpu", f"hydra.run.dir={tmp_path}/one")
     command("train", *shared, "trainer=ddp_cpu", f"hydra.run.dir={tmp_path}/two")
     one, two = (torch.load(tmp_path / name / "checkpoints/last.ckpt", weights_only=True) for name in ("one", "two"))
@@ -197,8 +188,8 @@ def values_of(folder, column):
 @pytest.mark.slow
 def test_validation_is_the_same_on_any_number_of_ranks(tmp_path):
     """Also where a rank has no sentence of the last batch, and where the sentences cannot be shared evenly."""
-    command("train", *TINY, "trainer.max_epochs=4", "optimizer.lr=0.01", f"hydra.run.dir={tmp_path}/learnt")
-    shared = (*TINY, f"init_from={tmp_path}/learnt", "optimizer.lr=0", "data.valid_batches.size=5")
+    command("train", *TWELVE_STEPS, "trainer.max_epochs=4", "optimizer.lr=0.01", f"hydra.run.dir={tmp_path}/learnt")
+    shared = (*TWELVE_STEPS, f"init_from={tmp_path}/learnt", "optimizer.lr=0", "data.valid_batches.size=5")
     for ranks in (1, 2, 3):
         where = (f"trainer.devices={ranks}", f"hydra.run.dir={tmp_path}/{ranks}")
         command("train", *shared, "trainer.max_epochs=1", "trainer=ddp_cpu", *where)

@@ -3,10 +3,9 @@
 import os
 
 import pytest
-from commands import command
+from commands import TWO_STEPS, command
 from hypothesis import HealthCheck, settings
 
-TINY = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
 SHARED = {
     "deadline": 5000,  # milliseconds an input
     "database": None,
@@ -22,5 +21,5 @@ settings.load_profile("quick")
 def trained(tmp_path_factory):
     """A run's folder, evaluated; nobody changes it."""
     folder = tmp_path_factory.mktemp("fuzzed") / "run"
-    command("train", *TINY, f"hydra.run.dir={folder}")
+    command("train", *TWO_STEPS, f"hydra.run.dir={folder}")
     return folder

@@ -324,7 +324,7 @@ def test_choices_are_shown_as_they_stand(trained, whole, tmp_path, monkeypatch):
     assert parts_of(Run(str(folder)))["encoder"] == "GRUEncoder"  # the stored configuration says
 
 
-@pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "..", "a/b", "a\\b", "a\0b"])
+@pytest.mark.parametrize("name", ["../outside", "/outside", "..", "a/b", "a\\b", "a\0b"])
 def test_a_test_set_is_called_no_path(whole, tmp_path, name):
     """Its results are written to a folder of that name."""
     path = crafted(whole, tmp_path / "a.ckpt", "data.tests", {name: {"split": "test", "count": 3}})
@@ -343,8 +343,8 @@ def test_a_test_set_is_called_no_path(whole, tmp_path, name):
         "~logger.wandb._target_=os.system",
         "hydra/launcher=evil",
         "+hydra.job.env_set.X=y",
-        "hydra.run.dir=/tmp/elsewhere",
-        "--config-dir=/tmp/elsewhere",
+        "hydra.run.dir=/elsewhere",
+        "--config-dir=/elsewhere",
         "-m",
         "name=${oc.env:WANDB_API_KEY}",
         "name=${oc.decode:x}",

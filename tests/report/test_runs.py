@@ -8,7 +8,8 @@ from report.folders import pairs, write_run
 
 from nmt.errors import UserError
 from nmt.report.packed import packed_alignments, sentence_bleu
-from nmt.report.runs import POINTS, RunFolder, UnreadableError, find_runs, read_curves, thinned
+from nmt.report.reading import UnreadableError
+from nmt.report.runs import POINTS, RunFolder, find_runs, read_curves, thinned
 from nmt.report.settings import differing, folded, leaves, name_of_system, name_runs, settings_of
 
 

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from commands import command
+from commands import TWO_STEPS, command
 from omegaconf import OmegaConf
 from starlette.testclient import TestClient
 
@@ -17,9 +17,8 @@ from nmt.errors import ConfigurationError
 from nmt.run import Run
 from nmt.search.settings import Search
 from nmt.search.verb import replacing, translator_of
-from nmt.serve.app import PAGE, application, hosts_of, names_of, opened_each, serve
+from nmt.serve.app import application, hosts_of, names_of, opened_each, serve
 
-TINY = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
 RUNS = {"plain": "attention=additive", "windowed": "attention=local_p"}
 LINES = ["Gurcu pu ma ma nibi .", "ma pu"]
 
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.xdist_group("served runs")
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for name, choice in RUNS.items():
-        command("train", *TINY, choice, f"hydra.run.dir={folder / name}")
+        command("train", *TWO_STEPS, choice, f"hydra.run.dir={folder / name}")
     return [folder / name for name in RUNS]
 
 
@@ -107,7 +106,7 @@ def test_markup_stays_text(client):
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()["lines"] == [markup]
     assert answer.json()["runs"][0]["lines"][0][0]["source_words"] == [*markup.split(), "</s>"]
-    assert "innerHTML" not in PAGE.read_text()
+    assert "innerHTML" not in client.get("/").text
 
 
 def test_half_a_character_does_not_break_it(client):

@@ -9,9 +9,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from commands import ROOT, command
+from commands import ROOT, TWO_STEPS, command
 
-TINY = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
 LINE = "Gurcu pu ma ma nibi ."
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the page")]
@@ -22,7 +21,7 @@ def address(tmp_path_factory):
     """Of a server with two runs; ended as Ctrl-C ends it, it leaves without a traceback."""
     folder = tmp_path_factory.mktemp("runs")
     for name in ("additive", "general"):
-        command("train", *TINY, f"attention={name}", f"hydra.run.dir={folder / name}")
+        command("train", *TWO_STEPS, f"attention={name}", f"hydra.run.dir={folder / name}")
     with serving(f"runs=[{folder}/additive,{folder}/general]") as process:
         address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
         yield address

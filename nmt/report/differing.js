@@ -1,0 +1,19 @@
+"use strict";
+
+/** The words of a text, each with whether it lies outside the longest sequence it shares with the other text. */
+function differing(mine, theirs) {
+  const shared = Array.from({ length: mine.length + 1 }, () => new Uint16Array(theirs.length + 1));
+  for (let i = mine.length - 1; i >= 0; i--) {
+    for (let j = theirs.length - 1; j >= 0; j--) {
+      shared[i][j] = mine[i] === theirs[j] ? shared[i + 1][j + 1] + 1 : Math.max(shared[i + 1][j], shared[i][j + 1]);
+    }
+  }
+  const marked = [];
+  for (let i = 0, j = 0; i < mine.length; i++) {
+    while (j < theirs.length && mine[i] !== theirs[j] && shared[i][j + 1] === shared[i][j]) j++;
+    const same = j < theirs.length && mine[i] === theirs[j];
+    marked.push([mine[i], !same && mine[i].trim() !== ""]);
+    if (same) j++;
+  }
+  return marked;
+}
