@@ -1,9 +1,9 @@
-# make demo | test | test-all | lint | format. Everything lives in .venv; what is installed is not installed again.
+# make demo | test | test-all | lint | format | results. Everything lives in .venv; what is installed is not installed again.
 PYTHON ?= python3
 BIN := .venv/bin
 RUN := outputs/demo/$(shell date +%Y-%m-%d_%H-%M-%S)
 
-.PHONY: demo test test-all lint format
+.PHONY: demo test test-all lint format results
 .DELETE_ON_ERROR:
 
 demo: .venv/installed
@@ -23,6 +23,9 @@ test-all: .venv/installed-dev
 lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+results: .venv/installed
+	$(BIN)/python -m nmt.report.results
 
 format: .venv/installed-dev
 	$(BIN)/ruff format .

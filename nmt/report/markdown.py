@@ -7,28 +7,31 @@ FIRST = ("bleu", "chrf", "ter", "perplexity", "aer")  # scores of the first tabl
 
 
 def markdown(tables: Mapping[str, Any]) -> str:
-    names = [score["name"] for score in tables["scores"]]
+    return f"# Compared on {_text(tables['test'])}\n\n{sections(tables, level=2)}"
+
+
+def sections(tables: Mapping[str, Any], level: int) -> str:
+    """What there is to say of a comparison, under headings of this level."""
+    names, mark = [score["name"] for score in tables["scores"]], "#" * level
     others = [name for name in names if name not in FIRST]
     lines = [
-        f"# Compared on {_text(tables['test'])}",
-        "",
         f"{tables['sentences']} sentences; differences are to {_text(tables['baseline'])}; p over sentences by paired "
         f"bootstrap ({tables['resamples']} resamples, the first seed of each), over seeds by permutation. "
         f"sacrebleu {_text(tables['signature'])}",
         "",
-        *_table(_leaderboard(tables, [name for name in FIRST if name in names])),
+        *table(_leaderboard(tables, [name for name in FIRST if name in names])),
     ]
     if others:
         heads = ["system", *(_words(name) for name in others)]
         rows = ([row["system"], *(shown(row["scores"].get(name)) for name in others)] for row in tables["systems"])
-        lines += ["", "## Other scores", "", *_table([heads, *rows])]
-    lines += ["", "## BLEU by source length", "", *_table(_by_length(tables["by_length"]))]
+        lines += ["", f"{mark} Other scores", "", *table([heads, *rows])]
+    lines += ["", f"{mark} BLEU by source length", "", *table(_by_length(tables["by_length"]))]
     if tables["not_compared"]:
         rows = ([one["run"], one["reason"]] for one in tables["not_compared"])
-        lines += ["", "## Not compared", "", *_table([["run", "reason"], *rows])]
+        lines += ["", f"{mark} Not compared", "", *table([["run", "reason"], *rows])]
     if tables["notes"]:
         rows = ([one["run"], one["note"]] for one in tables["notes"])
-        lines += ["", "## Not shown", "", *_table([["run", "what is missing"], *rows])]
+        lines += ["", f"{mark} Not shown", "", *table([["run", "what is missing"], *rows])]
     return "\n".join(lines) + "\n"
 
 
@@ -86,9 +89,11 @@ def _p(value: float | None) -> str:
 
 
 def _time(seconds: Mapping[str, float] | None) -> str:
-    if seconds is None:
-        return ""
-    minutes, rest = divmod(round(seconds["mean"]), 60)
+    return "" if seconds is None else clock(seconds["mean"])
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
@@ -101,7 +106,7 @@ def _words(name: str) -> str:
     return {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "aer": "AER"}.get(name, name.replace("_", " "))
 
 
-def _table(rows: Iterable[Sequence[Any]]) -> list[str]:
+def table(rows: Iterable[Sequence[Any]]) -> list[str]:
     heads, *others = [[_text(cell) for cell in row] for row in rows]
     return [_line(heads), _line(["---"] * len(heads)), *map(_line, others)]
 

@@ -31,6 +31,7 @@ from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.verb import evaluate_run
+from nmt.machine import machine
 from nmt.run import CANDIDATES, build_model, leaves, write_json, write_text
 from nmt.training.finite import Finite
 from nmt.training.module import Training, parameter_counts
@@ -64,6 +65,7 @@ def train(config: DictConfig) -> float | None:
         module = compose_module(config, prepared, folder, data.candidate_lists())
         summary |= initialized(config, module)
         summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
+        summary |= {"machine": machine()}
         log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
         loggers = [hydra.utils.instantiate(logger) for logger in config.logger.values()]
         summary["loggers"] = loggers

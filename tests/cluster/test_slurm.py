@@ -16,7 +16,6 @@ from slurm import Cluster, missing, two_nodes, until
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm")]
 
 TINY = (*TWELVE_STEPS, "trainer.max_epochs=2", "trainer.log_every_n_steps=1")
-PATIENT = "callbacks.early_stopping.patience=100"
 WITHOUT_GPUS = ("trainer.accelerator=cpu", "trainer.precision=32-true")
 NODES_ARE_HERE = {"MASTER_ADDR": "127.0.0.1"}  # n1 is no name that this machine's network knows
 

@@ -1,0 +1,100 @@
+"""`docs/results.md`, from kept comparisons: python -m nmt.report.results [keep NAME …]
+
+A study is a question, the commands that answer it, and the folders their runs lie in (docs/results/studies.yaml).
+`keep NAME` compares its runs as compare.py does and keeps the tables, with a row for every run, as
+docs/results/NAME.json; the page of the comparison goes beside the runs. Then, or alone, the Markdown is made of all
+that is kept: no number in it was ever typed.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from nmt.command import defaults_of, in_plain_words
+from nmt.errors import ConfigurationError
+from nmt.report.compare import compare
+from nmt.report.markdown import clock, sections, table
+from nmt.report.reading import is_number, read_json, read_yaml
+from nmt.report.runs import RunFolder, find_runs
+from nmt.run import write_json, write_text
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+HEAD = """# Results
+
+Made by `python -m nmt.report.results` from the tables in [results/](results/), which hold what `compare.py` said of
+the runs. Every study names its commands; `python -m nmt.report.results keep NAME` compares the runs anew and keeps what
+they say. Test sets were looked at once for each system, at the end; whatever was chosen was chosen on the validation
+set.
+"""
+
+
+def main() -> None:
+    studies = read_yaml(RESULTS / "studies.yaml")
+    verb, *names = sys.argv[1:] or ["write"]
+    if verb not in ("keep", "write") or (verb == "keep" and not names):
+        raise ConfigurationError(f"{' '.join(sys.argv[1:])}: keep NAME …, or nothing")
+    for name in names:
+        if name not in studies:
+            raise ConfigurationError(f"{name}: no such study; there are {', '.join(studies)}")
+        keep(name, studies[name])
+    write_text(RESULTS.with_suffix(".md"), results(studies))
+
+
+def keep(name: str, study: Mapping[str, Any]) -> None:
+    """One comparison for each test set."""
+    kept: dict[str, Any] = {}
+    for test in study["tests"]:
+        page = Path(study["runs"][0]) / f"{name}_{test}.html"
+        settings = OmegaConf.merge(defaults_of("compare"), {"output": str(page), "test": test})
+        settings.baseline = study.get("baseline")
+        print(compare(study["runs"], settings))
+        kept[test] = read_json(page.with_suffix(".json"))
+    write_json(RESULTS / f"{name}.json", {"tests": kept, "runs": [row_of(run) for run in find_runs(study["runs"])]})
+
+
+def row_of(run: RunFolder) -> dict[str, Any]:
+    summary = run.summary
+    kept = ("status", "best", "steps", "wall_seconds", "machine", "git_commit", "started")
+    return {"run": run.name, "seed": run.seed, "overrides": run.overrides} | {name: summary.get(name) for name in kept}
+
+
+def results(studies: Mapping[str, Any]) -> str:
+    parts = [HEAD]
+    for name, study in studies.items():
+        parts += [f"## {study['title']}\n\n{study['question'].strip()}\n\n", _commands(study["commands"])]
+        path = RESULTS / f"{name}.json"
+        parts.append(_kept(read_json(path), study) if path.exists() else "\nNot run yet.\n")
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def _commands(commands: list[str]) -> str:
+    return "".join(f"    {line}\n" for command in commands for line in command.strip().splitlines())
+
+
+def _kept(kept: Mapping[str, Any], study: Mapping[str, Any]) -> str:
+    parts = [f"### {test}\n\n{sections(tables, level=4)}" for test, tables in kept["tests"].items()]
+    parts.append(f"### The runs\n\n{_runs(kept['runs'])}")
+    if study.get("reading"):
+        parts.append(f"### What it says\n\n{study['reading'].strip()}\n")
+    return "\n".join(parts)
+
+
+def _runs(rows: list[Mapping[str, Any]]) -> str:
+    heads = ["run", "seed", "state", "best on validation", "steps", "time", "begun", "commit", "machine"]
+    return "\n".join(table([heads, *map(_run, rows)])) + "\n"
+
+
+def _run(row: Mapping[str, Any]) -> list[Any]:
+    best, machine, seconds = row["best"] or {}, row["machine"] or {}, row["wall_seconds"]
+    score = f"{best['score']:.2f} ({best['metric']})" if best else ""
+    on = f"{machine['processor']}, {machine['threads']} threads" if machine else ""
+    time = clock(seconds) if is_number(seconds) else ""
+    return [row["run"], row["seed"], row["status"], score, row["steps"], time, row["started"], row["git_commit"], on]
+
+
+if __name__ == "__main__":
+    with in_plain_words():
+        main()

@@ -1,0 +1,79 @@
+"""The page of results: nothing on it but what was kept of runs."""
+
+import json
+
+import pytest
+import yaml
+from report.folders import write_run
+
+import nmt.report.results as page
+from nmt.errors import ConfigurationError
+
+STUDY = {
+    "title": "Two kinds",
+    "question": "Which is better?",
+    "commands": ["python train.py -m attention=additive,dot sweep=kinds"],
+    "runs": ["kinds"],
+    "tests": ["test"],
+    "baseline": "additive",
+    "reading": "The one.",
+}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """Called with arguments as the command is; the text of results.md and what was kept."""
+    folder = tmp_path / "docs" / "results"
+    folder.mkdir(parents=True)
+    (folder / "studies.yaml").write_text(yaml.safe_dump({"kinds": STUDY}))
+    monkeypatch.setattr(page, "RESULTS", folder)
+    monkeypatch.chdir(tmp_path)
+
+    def written(*arguments: str) -> tuple[str, dict]:
+        monkeypatch.setattr("sys.argv", ["results", *arguments])
+        page.main()
+        kept = folder / "kinds.json"
+        text = (tmp_path / "docs" / "results.md").read_text(encoding="utf-8")
+        return text, json.loads(kept.read_text()) if kept.exists() else {}
+
+    return written
+
+
+def test_a_study_that_was_not_run_says_so(results):
+    text, kept = results()
+    assert "## Two kinds\n\nWhich is better?\n\n    python train.py -m attention=additive,dot" in text
+    assert "Not run yet." in text
+    assert kept == {}
+
+
+def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
+    machine = {"processor": "Abacus", "cores": 2, "threads": 2}
+    summary = {"machine": machine, "best": {"metric": "valid/bleu", "score": 31.234}}
+    write_run(tmp_path / "kinds" / "additive", mistakes=0.2, summary=summary)
+    write_run(tmp_path / "kinds" / "dot", mistakes=0.05, changes={"dropout": 0.5}, summary=summary)
+    write_run(tmp_path / "kinds" / "failed", seed=2, changes={"dropout": 0.7}, summary={"status": "failed"})
+    text, kept = results("keep", "kinds")
+    bleu = {row["system"]: row["scores"]["bleu"]["mean"] for row in kept["tests"]["test"]["systems"]}
+    assert set(bleu) == {"additive", "dot"}
+    assert bleu["dot"] > bleu["additive"]
+    for name, score in bleu.items():
+        assert f"| {name} | {score:.2f} |" in text
+    assert f"| {bleu['dot'] - bleu['additive']:+.2f} |" in text
+    assert "| dot | 1 | completed | 31.23 (valid/bleu) | 400 | 1:01 |" in text
+    assert "Abacus, 2 threads" in text
+    assert "| failed | 2 | failed |" in text
+    assert "#### Not compared" in text
+    assert text.endswith("### What it says\n\nThe one.\n")
+    assert (tmp_path / "kinds" / "kinds_test.html").exists()
+    for folder in (tmp_path / "kinds").iterdir():
+        folder.rename(tmp_path / folder.name)
+    assert results() == (text, kept)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(("keep", "kind"), "kind: no such study; there are kinds"), (("keep",), "keep NAME"), (("forget",), "keep NAME")],
+)
+def test_a_wrong_word_is_named(results, arguments, said):
+    with pytest.raises(ConfigurationError, match=said):
+        results(*arguments)
