@@ -9,14 +9,15 @@ joeynmt_peer.py this file is run by two interpreters, and imports nothing but th
 
 import argparse
 import json
-import os
-import resource
-import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
-from joeynmt_peer import check, config, train_in_peer
+from joeynmt_peer import FILES, JOEY, config, train_in_peer
+from peers import search_figures
+
+JOEY = replace(JOEY, script="joeynmt_search")
 
 
 def configuration(data: Path, model: Path, updates: int) -> dict:
@@ -52,24 +53,14 @@ def search_in_peer(settings: Path, beams: list[int], threads: int, answers: Path
     found = {}
     for beam in beams:
         seconds, hypotheses = translated(beam)
-        found[str(beam)] = {
-            "sentences_per_second": len(hypotheses) / seconds,
-            "words_per_sentence": sum(len(line.split()) for line in hypotheses) / len(hypotheses),
-            "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        }
+        found[str(beam)] = search_figures(hypotheses, seconds)
         if not (Path(cfg["model_dir"]) / f"beam{beam}.txt").exists():
             (Path(cfg["model_dir"]) / f"beam{beam}.txt").write_text("\n".join(hypotheses) + "\n")
     answers.write_text(json.dumps(found))
 
 
 def in_peer(python: Path, *arguments: str, threads: int, log: Path) -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    command = [str(python), __file__, *arguments]
-    with log.open("w") as output:
-        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
-    if done.returncode:
-        last = (log.read_text(errors="replace").strip() or "no output").splitlines()[-1]
-        sys.exit(f"joeynmt_search: ended with status {done.returncode}: {last} ({log})")
+    JOEY.run([str(python), __file__, *arguments], threads, log)
 
 
 def measure(python: Path, model: Path, beams: list[int], threads: int) -> dict:
@@ -101,7 +92,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     python, model = options.python.absolute(), options.model.resolve()
-    check(python, options.data)
+    JOEY.stop_with_its_child()
+    JOEY.check(python, options.data, FILES)
     if options.verb == "measure":
         print(json.dumps(measure(python, model, options.beams, options.threads)))
         return

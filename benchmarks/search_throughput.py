@@ -1,14 +1,16 @@
-"""Search speed, ours and Joey NMT's, in turn in one run: sentences a second from text to text, words said, memory.
+"""Search speed, ours and the peers', in turn in one run: sentences a second from text to text, words said, memory.
 
     python train.py data=multi30k …comparison model… hydra.run.dir=RUN     (README.md has the whole line)
     python benchmarks/search_throughput.py --run RUN                          1,000 sentences of Multi30k's test 2016
-    python benchmarks/search_throughput.py --run RUN --joeynmt VENV/bin/python --joeynmt-model MODEL
+    python benchmarks/search_throughput.py --run RUN --text FOLDER --joeynmt VENV/bin/python --joeynmt-model MODEL
                                                                               with a model joeynmt_search.py has trained
+    python benchmarks/search_throughput.py --run RUN --text FOLDER --opennmt VENV/bin/python --opennmt-model MODEL
+                                                                              with a model opennmt_peer.py has trained
     python benchmarks/search_throughput.py --run RUN --search stop=first --search 'beam=5 int8=true'
                                                                               other searches beside the beams
 
 Every system runs in a process of its own, `--rounds` times, one after the other; ratios are taken within a round. Ours
-starts from raw text and ends with it, Moses both ways included; Joey's starts from tokenised text and ends there.
+starts from raw text and ends with it, Moses both ways included; the peers' start from tokenised text and end there.
 """
 
 import argparse
@@ -24,6 +26,8 @@ from statistics import median
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 BATCH = 80
+PEERS = {"joeynmt": ("joeynmt_search.py", "measure"), "opennmt": ("opennmt_peer.py", "search")}
+TITLES = {"joeynmt": "Joey NMT", "opennmt": "OpenNMT-py"}
 
 
 def main() -> None:
@@ -34,8 +38,8 @@ def main() -> None:
     rounds = []
     for number in range(options.rounds):
         rounds.append({"ours": in_own_process(options)})
-        if options.joeynmt:
-            rounds[-1]["joeynmt"] = joeynmt(options)
+        for system in asked_peers(options):
+            rounds[-1][system] = peer(system, options)
         print(f"round {number + 1}: {json.dumps(rounds[-1])}", file=sys.stderr)
     report(rounds)
     if options.output:
@@ -54,10 +58,20 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--joeynmt", help="the Python of an environment with Joey NMT")
     parser.add_argument("--joeynmt-model", help="folder of a model trained by joeynmt_search.py")
-    parser.add_argument("--joeynmt-data", help="folder of the text it was trained on")
+    parser.add_argument("--opennmt", help="the Python of an environment with OpenNMT-py")
+    parser.add_argument("--opennmt-model", help="folder of a model trained by opennmt_peer.py")
+    parser.add_argument("--text", "--joeynmt-data", help="folder of the text the peers read, as theirs was in training")
     parser.add_argument("--output", help="JSON file for every figure")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    for system in asked_peers(options):
+        if not (options.text and getattr(options, f"{system}_model")):
+            parser.error(f"--{system} needs --{system}-model and --text")
+    return options
+
+
+def asked_peers(options: argparse.Namespace) -> list[str]:
+    return [system for system in PEERS if getattr(options, system)]
 
 
 def in_own_process(options: argparse.Namespace) -> dict:
@@ -99,29 +113,50 @@ def ours(options: argparse.Namespace) -> dict:
     return found
 
 
-def joeynmt(options: argparse.Namespace) -> dict:
-    command = [sys.executable, str(Path(__file__).parent / "joeynmt_search.py"), "measure", "--python", options.joeynmt]
-    command += ["--data", options.joeynmt_data, "--model", options.joeynmt_model, "--threads", str(options.threads)]
-    command += ["--beams", *map(str, options.beams)]
+def peer(system: str, options: argparse.Namespace) -> dict:
+    script, verb = PEERS[system]
+    command = [sys.executable, str(Path(__file__).parent / script), verb, "--python", getattr(options, system)]
+    command += ["--data", options.text, "--model", getattr(options, f"{system}_model")]
+    command += ["--threads", str(options.threads), "--beams", *map(str, options.beams)]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
 
 
 def report(rounds: list[dict]) -> None:
     """Medians, and the median of the ratios within each round."""
-    print("| beam | ours, sentences/s | words each | BLEU | MiB | Joey NMT | words each | MiB | ours / Joey, words/s |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    peers = [system for system in PEERS if system in rounds[0]]
+    columns = ["beam", "ours, sentences/s", "words each", "BLEU", "MiB"]
+    for system in peers:
+        columns += [f"{TITLES[system]}, sentences/s", "words each", "MiB", f"ours / {TITLES[system]}, words/s"]
+    print(f"| {' | '.join(columns)} |")
+    print("|---" * len(columns) + "|")
     for beam in rounds[0]["ours"]:
         mine = [turn["ours"][beam] for turn in rounds]
-        like = re.sub(r"\D.*", "", beam.removeprefix("beam=")) or "5"  # the peer's search with as wide a beam
-        theirs = [turn["joeynmt"][like] for turn in rounds if like in turn.get("joeynmt", {})]
-        row = [f"{median(one['sentences_per_second'] for one in mine):.0f}", f"{mine[0]['words_per_sentence']:.1f}"]
-        row += [f"{mine[0]['bleu']:.2f}", f"{max(one['peak_memory_mib'] for one in mine)}"]
-        if theirs:
-            ratios = [_words(one) / _words(two) for one, two in zip(mine, theirs, strict=True)]
-            row += [f"{median(one['sentences_per_second'] for one in theirs):.0f}"]
-            row += [f"{theirs[0]['words_per_sentence']:.1f}", f"{max(one['peak_memory_mib'] for one in theirs)}"]
-            row += [f"{median(ratios):.2f}"]
-        print(f"| {beam} | {' | '.join(row)} |" + " |" * (4 if not theirs else 0))
+        row = [beam, _speed(mine), _length(mine), f"{mine[0]['bleu']:.2f}", _memory(mine)]
+        for system in peers:
+            row += beside([turn[system] for turn in rounds], beam, mine)
+        print(f"| {' | '.join(row)} |")
+
+
+def beside(rounds: list[dict], beam: str, mine: list[dict]) -> list[str]:
+    """A peer's columns: its search with as wide a beam."""
+    like = re.sub(r"\D.*", "", beam.removeprefix("beam=")) or "5"
+    if like not in rounds[0]:
+        return [""] * 4
+    theirs = [turn[like] for turn in rounds]
+    ratio = median(_words(one) / _words(two) for one, two in zip(mine, theirs, strict=True))
+    return [_speed(theirs), _length(theirs), _memory(theirs), f"{ratio:.2f}"]
+
+
+def _speed(figures: list[dict]) -> str:
+    return f"{median(one['sentences_per_second'] for one in figures):.0f}"
+
+
+def _length(figures: list[dict]) -> str:
+    return f"{figures[0]['words_per_sentence']:.1f}"
+
+
+def _memory(figures: list[dict]) -> str:
+    return str(max(one["peak_memory_mib"] for one in figures))
 
 
 def _words(figures: dict) -> float:

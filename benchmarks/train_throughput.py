@@ -2,7 +2,8 @@
 
     python benchmarks/train_throughput.py                             the `small` comparison size on Multi30k (NMT_DATA)
     python benchmarks/train_throughput.py --size paper --data random  RNNsearch's sizes on random words
-    python benchmarks/train_throughput.py --joeynmt VENV/bin/python   Joey NMT beside it (see README.md)
+    python benchmarks/train_throughput.py --joeynmt VENV/bin/python --opennmt VENV/bin/python
+                                                                      Joey NMT and OpenNMT-py beside it (see README.md)
     python benchmarks/train_throughput.py --override attention=dot …  another of our models against the same others
     python benchmarks/train_throughput.py --mechanism attention=coverage --mechanism memory=buffer …
                                                                       what mechanisms cost over plain attention
@@ -18,13 +19,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-# The comparison model: the same as the hand-written baseline and Joey NMT's.
+# The comparison model: the same as the hand-written baseline and the peers'.
 MODEL = (
     "decoder=bahdanau",
     "decoder.readout._target_=nmt.model.readout.DeepOutput",
@@ -32,16 +35,20 @@ MODEL = (
     "size.readout=512",
     "data.batches.size=80",
 )
+PEERS = {"joeynmt": ("joeynmt_peer.py",), "opennmt": ("opennmt_peer.py", "train")}
 RANDOM_SENTENCES, RANDOM_LENGTHS = 8000, (6, 20)
 
 
 def main() -> None:
     options = parse()
+    if options.write_text:
+        write_text(options.write_text, options)
+        return
     if options.system:
         print(json.dumps({"ours": ours, "hoisted": hoisted}[options.system](options)))
         return
     systems = ["ours", *options.mechanism] if options.mechanism else ["hoisted", "ours"]
-    systems += ["joeynmt"] if options.joeynmt else []
+    systems += [peer for peer in PEERS if getattr(options, peer)]
     rounds = []
     for number in range(options.rounds):
         rounds.append({system: measure(system, options) for system in systems})
@@ -59,30 +66,40 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--updates", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--joeynmt", help="the Python of an environment with Joey NMT")
+    parser.add_argument("--opennmt", help="the Python of an environment with OpenNMT-py")
     parser.add_argument("--override", action="append", default=[], help="KEY=VALUE for our side")
     parser.add_argument(
         "--mechanism", action="append", default=[], help="'KEY=VALUE …' of a model to measure beside ours"
     )
     parser.add_argument("--output", help="JSON file for every figure")
+    parser.add_argument("--write-text", type=Path, metavar="FOLDER", help="only write the text the peers read")
     parser.add_argument("--system", choices=["ours", "hoisted"], help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def measure(system: str, options: argparse.Namespace) -> dict:
     """Runs one system in a process of its own."""
-    if system == "joeynmt":
-        with tempfile.TemporaryDirectory() as folder:
-            write_text(Path(folder), options)
-            script = [str(Path(__file__).parent / "joeynmt_peer.py"), "--python", options.joeynmt, "--data", folder]
-            command = [sys.executable, *script, "--updates", str(options.updates), "--threads", str(options.threads)]
-            return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+    if system in PEERS:
+        return measure_peer(system, options)
     kind = "hoisted" if system == "hoisted" else "ours"
     command = [sys.executable, __file__, "--system", kind, "--size", options.size, "--data", options.data]
-    command += ["--updates", str(options.updates), "--threads", str(options.threads)]
+    command += ["--updates", str(options.updates), "--threads", str(options.threads), "--device", options.device]
     overrides = [*options.override, *(system.split() if system in options.mechanism else ())]
     command += [f"--override={override}" for override in overrides]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+
+
+def measure_peer(system: str, options: argparse.Namespace) -> dict:
+    script, *verb = PEERS[system]
+    with tempfile.TemporaryDirectory() as folder:
+        write_text(Path(folder), options)
+        command = [sys.executable, str(Path(__file__).parent / script), *verb, "--python", getattr(options, system)]
+        command += ["--data", folder, "--updates", str(options.updates), "--threads", str(options.threads)]
+        if system == "joeynmt":
+            command += ["--size", options.size, "--device", options.device]
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
 
 
 def ours(options: argparse.Namespace) -> dict:
@@ -97,7 +114,7 @@ def ours(options: argparse.Namespace) -> dict:
 
     with tempfile.TemporaryDirectory() as folder:
         module = compose_module(config, data.prepare(), Path(folder))
-        watch = watch_class()(warm_up=options.updates // 3)
+        watch = watch_class()(warm_up=options.updates // 3, device=options.device)
         trainer = make_trainer(config, Path(folder), [pytorch_lightning.loggers.CSVLogger(folder)])
         trainer.callbacks.append(watch)
         trainer.fit(module, data)
@@ -116,12 +133,15 @@ def hoisted(options: argparse.Namespace) -> dict:
     words = (config.model.source_vocabulary_size, config.model.target_vocabulary_size)
     model = HoistedBaseline(*words, **sizes[options.size])
     batches = [padded(batch) for batch, _ in zip(data.train_dataloader(), range(options.updates), strict=False)]
-    rate, _ = train_steps(batches, options.updates, model=model)
+    if options.device == "cuda":
+        batches = [(source.cuda(), lengths, before.cuda(), after.cuda()) for source, lengths, before, after in batches]
+    with torch.autocast(options.device, torch.bfloat16, enabled=config.trainer.precision == "bf16-mixed"):
+        rate, _ = train_steps(batches, options.updates, model=model.to(options.device))
     return {
         "system": "hoisted",
         "parameters": sum(p.numel() for p in model.parameters()),
         "tokens_per_second": rate,
-        "peak_memory_mib": peak_memory(),
+        "peak_memory_mib": peak_memory(options.device),
     }
 
 
@@ -140,7 +160,13 @@ def compose(options: argparse.Namespace) -> tuple:
 
     import nmt.resolvers  # noqa: F401 – the configuration uses them
 
-    own = [f"size={options.size}", "trainer=cpu", f"trainer.max_steps={options.updates}", "trainer.limit_val_batches=0"]
+    trainer = {"cpu": "cpu", "cuda": "gpu"}[options.device]
+    own = [
+        f"size={options.size}",
+        f"trainer={trainer}",
+        f"trainer.max_steps={options.updates}",
+        "trainer.limit_val_batches=0",
+    ]
     own += [
         "~callbacks.checkpoint",
         "~callbacks.last",
@@ -193,10 +219,11 @@ def watch_class():
     from pytorch_lightning import Callback
 
     class Watch(Callback):
-        """Times batches, and within them the forward and backward pass and the optimiser."""
+        """Times batches, and within them the forward and backward pass and the optimiser. On a GPU a step ends when the
+        gradient's norm is known: what is queued after it is of the next."""
 
-        def __init__(self, warm_up: int):
-            self.warm_up = warm_up
+        def __init__(self, warm_up: int, device: str):
+            self.warm_up, self.device = warm_up, device
             self.ended = time.perf_counter()
 
         def on_train_batch_start(self, trainer, module, batch, batch_idx):
@@ -219,27 +246,46 @@ def watch_class():
                 "tokens_per_second": self.words / seconds,
                 "outside_forward_backward": 1 - self.inside / seconds,
                 "between_batches": self.between / seconds,
-                "peak_memory_mib": peak_memory(),
+                "peak_memory_mib": peak_memory(self.device),
             }
 
     return Watch
 
 
-def peak_memory() -> int:
+def peak_memory(device: str) -> int:
+    import torch
+
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated() // 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def write_text(folder: Path, options: argparse.Namespace) -> None:
-    """Multi30k as Joey NMT reads it: preprocessed as for our side."""
-    from nmt.data.prepared import Workers
-
+    """The text as the peers read it: preprocessed as for our side, or the random words."""
+    folder.mkdir(parents=True, exist_ok=True)
     _, data = compose(options)
-    for name in ("train", "valid"):
-        with Workers(data.preprocessing) as workers:
-            lines = [line for _, line in workers.read(data.reader(**getattr(data, f"{name}_files")))]
+    texts = random_lines(data.prepared) if options.data == "random" else preprocessed_lines(data)
+    for name, lines in texts:
         for side, language in enumerate(("en", "de")):
             text = "".join(f"{line[side]}\n" for line in lines)
             (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+
+
+def random_lines(corpus: "RandomCorpus") -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    source = corpus.text.source
+    sentences = [source.numbers[start:end] for start, end in pairwise(source.offsets)]
+    lines = [" ".join(f"w{number}" for number in sentence) for sentence in sentences]
+    for name, count in (("train", None), ("valid", 10), ("test", 10)):
+        yield name, [(line, line) for line in lines[:count]]
+
+
+def preprocessed_lines(data) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    from nmt.data.prepared import Workers
+
+    files = {"train": data.train_files, "valid": data.valid_files, "test": data.tests[data.test]}
+    for name, pair in files.items():
+        with Workers(data.preprocessing) as workers:
+            yield name, [line for _, line in workers.read(data.reader(**pair))]
 
 
 def report(rounds: list[dict], systems: list[str]) -> None:

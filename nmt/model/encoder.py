@@ -5,9 +5,10 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from nmt.errors import ConfigurationError
+from nmt.model.packed import run_packed
 
 
 class Encoded(NamedTuple):
@@ -74,11 +75,11 @@ class Encoder(nn.Module):
             mirror = (lengths[:, None] - 1 - positions).clamp(min=0).to(words.device)
             embedded = _reorder(embedded, mirror)
         packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        packed, last = self.recurrence(packed)
+        packed, last = self._run(packed)
         annotations, _ = pad_packed_sequence(packed, batch_first=True, total_length=words.shape[1])
         if self.reverse:
             annotations = _reorder(annotations, mirror)
-        hidden, cell = last if isinstance(last, tuple) else (last, torch.zeros_like(last))
+        hidden, cell = last if len(last) == 2 else (last[0], torch.zeros_like(last[0]))
         return Encoded(
             self.annotation_dropout(annotations),
             mask,
@@ -86,6 +87,12 @@ class Encoder(nn.Module):
             self._join_directions(hidden),
             self._join_directions(cell),
         )
+
+    def _run(self, packed: PackedSequence) -> tuple[PackedSequence, tuple[Tensor, ...]]:
+        if packed.data.device.type == "cpu" and torch.is_grad_enabled():
+            return run_packed(self.recurrence, packed)
+        annotations, last = self.recurrence(packed)
+        return annotations, last if isinstance(last, tuple) else (last,)
 
     def _join_directions(self, last: Tensor) -> Tensor:
         """(layers * directions, B, size) → (layers, B, annotation)"""

@@ -11,7 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-CHUNK_ELEMENTS = 2**22  # logits held at once: 16 MiB of float32
+CHUNK_ELEMENTS = 2**22  # logits held at once: 16 MiB of float32,
+CHUNK_ROWS = 512  # or those of so many words: with fewer, a large vocabulary's weights are read too often
 ROW_ELEMENTS = 32  # a row of logits takes a multiple of: two cache lines of float32, one of bfloat16
 
 
@@ -71,7 +72,7 @@ class _ChunkedLoss(torch.autograd.Function):
         vector_gradient = torch.empty_like(vectors_used) if needs_gradient else None
         weight_gradient = torch.zeros_like(weight) if needs_gradient else None
         bias_gradient = torch.zeros_like(bias) if needs_gradient and bias is not None else None
-        rows = max(1, CHUNK_ELEMENTS // weight.shape[0])
+        rows = max(CHUNK_ROWS, CHUNK_ELEMENTS // weight.shape[0])
         room = _room(min(rows, len(vectors)), weight_used)
         for start in range(0, len(vectors), rows):
             chunk = slice(start, start + rows)

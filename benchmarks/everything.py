@@ -1,0 +1,156 @@
+"""The whole comparison by one command: training, search, growth and start-up, ours and the peers' in turn.
+
+    python benchmarks/everything.py                     on this machine's CPU; NMT_DATA names the folder with Multi30k
+    python benchmarks/everything.py --device cuda       on a GPU: RNNsearch's sizes in bfloat16, and how cost grows
+    python benchmarks/everything.py --only train search some of it
+    python benchmarks/everything.py --quick             a few steps of tiny models: that it runs, not how fast
+
+Peers get environments of their own in --folder, once; one that cannot be installed is left out, with the reason. The
+figures go to benchmarks/results/PART_DATE.json, the tables to standard output.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from joeynmt_peer import JOEY
+from opennmt_peer import OPENNMT
+from peers import Peer
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+PEERS = {"joeynmt": JOEY, "opennmt": OPENNMT}
+TRAINING = {"joeynmt": "joeynmt_search.py", "opennmt": "opennmt_peer.py"}  # of a model to search with
+COMPARISON = (  # as train_throughput.py has it
+    "data=multi30k",
+    "size=small",
+    "decoder=bahdanau",
+    "decoder.readout._target_=nmt.model.readout.DeepOutput",
+    "~decoder.readout.maxout_size",
+    "size.readout=512",
+    "data.batches.size=80",
+    "trainer=cpu",
+    "trainer.max_epochs=4",
+    "logger=none",
+)
+
+
+class Part(NamedTuple):
+    name: str
+    script: str
+    arguments: list[str]
+    peers: tuple[str, ...] = ()
+
+
+def main() -> None:
+    options = parse()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    needed = {name for part in parts(options) for name in part.peers}
+    pythons = {name: python for name in sorted(needed) if (python := installed(PEERS[name], options.folder / name))}
+    failed = []
+    for part in parts(options):
+        print(f"\n## {part.name}\n", flush=True)
+        if not succeeded(part, options, pythons):
+            failed.append(part.name)
+    if failed:
+        sys.exit(f"error: {', '.join(failed)} did not come to an end; what they said stands above")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", nargs="+", help="parts, by name: those whose name begins so")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "benchmarks", help="peers and trained models")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    return parser.parse_args()
+
+
+def parts(options: argparse.Namespace) -> list[Part]:
+    of_all = quick_parts() if options.quick else cpu_parts(options) if options.device == "cpu" else gpu_parts()
+    return [part for part in of_all if not options.only or part.name.startswith(tuple(options.only))]
+
+
+def quick_parts() -> list[Part]:
+    tiny = ["--size", "tiny"]
+    return [
+        Part("train_tiny", "train_throughput.py", [*tiny, "--data", "random", "--updates", "6", "--rounds", "1"]),
+        Part("growth", "growth.py", [*tiny, "--steps", "3", "--most", "5", "--axis", "batch", "beam"]),
+    ]
+
+
+def cpu_parts(options: argparse.Namespace) -> list[Part]:
+    lesser = ["--mechanism", "matmul_precision=medium", "--mechanism", "trainer.precision=bf16-mixed"]
+    run = str(options.folder / "run")
+    return [
+        Part("train_small", "train_throughput.py", ["--rounds", str(options.rounds)], peers=tuple(PEERS)),
+        Part("train_small_precision", "train_throughput.py", ["--rounds", str(options.rounds), *lesser]),
+        Part("train_paper", "train_throughput.py", ["--size", "paper", "--data", "random", "--updates", "9"]),
+        Part("search", "search_throughput.py", ["--run", run, "--rounds", str(options.rounds)], peers=tuple(PEERS)),
+        Part("growth", "growth.py", []),
+        Part("startup", "startup.py", ["--run", run]),
+    ]
+
+
+def gpu_parts() -> list[Part]:
+    """RNNsearch's sizes, every mechanism over plain attention, and how cost grows."""
+    paper = ["--size", "paper", "--data", "random", "--device", "cuda", "--updates", "200"]
+    bf16 = ["--override", "trainer.precision=bf16-mixed"]
+    mechanisms = ("attention=dot", "attention=local_p", "attention=coverage", "attention=temporal")
+    mechanisms += ("attention=interactive", "memory=buffer")
+    beside = [argument for mechanism in mechanisms for argument in ("--mechanism", mechanism)]
+    return [
+        Part("gpu_train_paper", "train_throughput.py", [*paper, *bf16], peers=("joeynmt",)),
+        Part("gpu_mechanisms", "train_throughput.py", [*paper, *bf16, *beside]),
+        Part("gpu_growth", "growth.py", ["--device", "cuda", "--precision", "bf16", "--steps", "30", "--size", "base"]),
+    ]
+
+
+def installed(peer: Peer, folder: Path) -> str | None:
+    """The Python of its environment; None, and a word why, where it cannot be had."""
+    python, stamp = folder / "bin" / "python", folder / "complete"
+    try:
+        if not stamp.exists():
+            print(f"installing {peer.title} into {folder}", file=sys.stderr)
+            peer.install(python)
+            stamp.touch()
+    except SystemExit as reason:
+        print(f"{peer.title} is left out: {reason}", file=sys.stderr)
+        return None
+    return str(python)
+
+
+def succeeded(part: Part, options: argparse.Namespace, pythons: dict[str, str]) -> bool:
+    """Whether it came to its end; its figures are kept then."""
+    output = options.results / f"{part.name}_{time.strftime('%Y-%m-%d')}.json"
+    command = [sys.executable, str(HERE / part.script), *part.arguments, "--output", str(output)]
+    beside = {name: pythons[name] for name in part.peers if name in pythons}
+    command += [argument for name, python in beside.items() for argument in (f"--{name}", python)]
+    if part.name == "search":
+        command += trained_peers(options.folder, beside)
+    return subprocess.run(command, check=False).returncode == 0
+
+
+def trained_peers(folder: Path, pythons: dict[str, str]) -> list[str]:
+    """Models to search with, trained where they are not there yet: folder/run is ours."""
+    text = folder / "text"
+    if not (folder / "run" / "summary.json").exists():
+        subprocess.run([sys.executable, ROOT / "train.py", *COMPARISON, f"hydra.run.dir={folder / 'run'}"], check=True)
+    if not text.exists():
+        subprocess.run([sys.executable, HERE / "train_throughput.py", "--write-text", text], check=True)
+    models = []
+    for peer, python in pythons.items():
+        model = folder / f"{peer}_model"
+        if not model.exists():
+            command = [sys.executable, HERE / TRAINING[peer], "train", "--python", python, "--data", text]
+            subprocess.run([*command, "--model", model, "--updates", "450"], check=True)
+        models += [f"--{peer}-model", str(model)]
+    return [*models, "--text", str(text)] if models else []
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""What figures were measured on: they mean nothing without it."""
+
+import platform
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from nmt.machine import machine
+
+PACKAGES = ("torch", "pytorch-lightning", "numpy")
+
+
+def described() -> dict:
+    return (
+        machine()
+        | {
+            "date": time.strftime("%Y-%m-%d"),
+            "python": platform.python_version(),
+            "versions": {name: found for name in PACKAGES if (found := _version(name))},
+            "products_gflops": products(),
+        }
+        | _gpu()
+    )
+
+
+def products() -> dict[str, float]:
+    """The machine's own rate of matrix products: the best of several."""
+    import torch
+
+    return {kind: _rate(getattr(torch, kind), "cpu") for kind in ("float32", "bfloat16")}
+
+
+def _rate(kind, device: str, size: int = 1024, turns: int = 6) -> float:
+    import torch
+
+    left, right = (torch.ones(size, size, dtype=kind, device=device) for _ in range(2))
+    seconds = []
+    for _ in range(turns):
+        started = time.perf_counter()
+        left @ right
+        if device == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - started)
+    return round(2 * size**3 / min(seconds) / 1e9, 1)
+
+
+def _gpu() -> dict:
+    import torch
+
+    if not torch.cuda.is_available():
+        return {}
+    rates = {kind: _rate(getattr(torch, kind), "cuda", 8192) for kind in ("float32", "bfloat16")}
+    return {"gpu_products_gflops": rates}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
