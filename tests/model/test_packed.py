@@ -31,7 +31,7 @@ def gradients_of(total, sequences, recurrence):
 
 
 def test_dropout_stands_between_the_layers():
-    recurrence = nn.GRU(4, 3, num_layers=2, dropout=0.999)
+    recurrence = nn.GRU(4, 3, num_layers=2, dropout=1.0)
     packed = pack_padded_sequence(torch.randn(2, 5, 4), torch.tensor([5, 4]), batch_first=True, enforce_sorted=False)
     blind, _ = run_packed(recurrence, packed)
     other, _ = run_packed(recurrence, packed._replace(data=torch.randn_like(packed.data)))
