@@ -20,8 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+from machine import keep
+
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 BATCH, LENGTH, WORDS = 80, 14, 8000  # where another axis is measured
 WORDS_IN_BATCH = 4000  # on the axis of lengths, where batches have equally many words
 AXES: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -53,10 +54,7 @@ def main() -> None:
     if options.plot:
         plot(points, Path(options.plot))
     if options.output:
-        from machine import described
-
-        written = {"machine": described(), "points": points}
-        Path(options.output).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+        keep(Path(options.output), points=points)
 
 
 def parse() -> argparse.Namespace:

@@ -1,18 +1,25 @@
 """What figures were measured on: they mean nothing without it."""
 
+import json
 import platform
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from nmt.machine import machine
+from typing import Any
 
 PACKAGES = ("torch", "pytorch-lightning", "numpy")
 
 
+def keep(path: Path, **figures: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": described()} | figures, indent=1) + "\n", encoding="utf-8")
+
+
 def described() -> dict:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from nmt.machine import machine
+
     return (
         machine()
         | {

@@ -23,8 +23,9 @@ import time
 from pathlib import Path
 from statistics import median
 
+from machine import keep
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 BATCH = 80
 PEERS = {"joeynmt": ("joeynmt_search.py", "measure"), "opennmt": ("opennmt_peer.py", "search")}
 TITLES = {"joeynmt": "Joey NMT", "opennmt": "OpenNMT-py"}
@@ -43,7 +44,7 @@ def main() -> None:
         print(f"round {number + 1}: {json.dumps(rounds[-1])}", file=sys.stderr)
     report(rounds)
     if options.output:
-        Path(options.output).write_text(json.dumps(rounds, indent=2) + "\n", encoding="utf-8")
+        keep(Path(options.output), rounds=rounds)
 
 
 def parse() -> argparse.Namespace:

@@ -6,13 +6,14 @@ The first start prepares the data and warms the machine's caches; it is not coun
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
+
+from machine import keep
 
 ROOT = Path(__file__).parent.parent
 
@@ -51,10 +52,7 @@ def main() -> None:
     for name, of_all in seconds.items():
         print(f"| {name} | {median(of_all):.1f} | {min(of_all):.1f} | {max(of_all):.1f} |")
     if options.output:
-        from machine import described
-
-        written = {"machine": described(), "seconds": seconds}
-        Path(options.output).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+        keep(Path(options.output), seconds=seconds)
 
 
 def first_step(overrides: list[str]) -> float:

@@ -24,8 +24,9 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from machine import keep
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 # The comparison model: the same as the hand-written baseline and the peers'.
 MODEL = (
@@ -56,7 +57,7 @@ def main() -> None:
             print(f"round {number + 1}: {json.dumps(rounds[-1][system])}", file=sys.stderr)
     report(rounds, systems)
     if options.output:
-        Path(options.output).write_text(json.dumps(rounds, indent=2) + "\n", encoding="utf-8")
+        keep(Path(options.output), rounds=rounds)
 
 
 def parse() -> argparse.Namespace:
