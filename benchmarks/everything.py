@@ -43,6 +43,7 @@ class Part(NamedTuple):
     script: str
     arguments: list[str]
     peers: tuple[str, ...] = ()
+    searches: bool = False  # with models that were trained
 
 
 def main() -> None:
@@ -85,14 +86,13 @@ def quick_parts() -> list[Part]:
 
 def cpu_parts(options: argparse.Namespace) -> list[Part]:
     lesser = ["--mechanism", "matmul_precision=medium", "--mechanism", "trainer.precision=bf16-mixed"]
-    run = str(options.folder / "run")
     return [
         Part("train_small", "train_throughput.py", ["--rounds", str(options.rounds)], peers=tuple(PEERS)),
         Part("train_small_precision", "train_throughput.py", ["--rounds", str(options.rounds), *lesser]),
         Part("train_paper", "train_throughput.py", ["--size", "paper", "--data", "random", "--updates", "9"]),
-        Part("search", "search_throughput.py", ["--run", run, "--rounds", str(options.rounds)], peers=tuple(PEERS)),
-        Part("growth", "growth.py", []),
-        Part("startup", "startup.py", ["--run", run]),
+        Part("search", "search_throughput.py", ["--rounds", str(options.rounds)], peers=tuple(PEERS), searches=True),
+        Part("growth", "growth.py", ["--plot", str(ROOT / "docs" / "growth.png")]),
+        Part("startup", "startup.py", [], searches=True),
     ]
 
 
@@ -130,26 +130,36 @@ def succeeded(part: Part, options: argparse.Namespace, pythons: dict[str, str]) 
     command = [sys.executable, str(HERE / part.script), *part.arguments, "--output", str(output)]
     beside = {name: pythons[name] for name in part.peers if name in pythons}
     command += [argument for name, python in beside.items() for argument in (f"--{name}", python)]
-    if part.name == "search":
-        command += trained_peers(options.folder, beside)
-    return subprocess.run(command, check=False).returncode == 0
+    try:
+        if part.searches:
+            command += ["--run", str(trained(options.folder / "run")), *trained_peers(options.folder, beside)]
+        subprocess.run(command, check=True)
+    except subprocess.CalledProcessError as error:
+        print(error, file=sys.stderr)
+        return False
+    return True
+
+
+def trained(run: Path) -> Path:
+    """Our model to search with; trained once, gone on with where that was stopped."""
+    subprocess.run([sys.executable, ROOT / "train.py", *COMPARISON, f"hydra.run.dir={run}"], check=True)
+    return run
 
 
 def trained_peers(folder: Path, pythons: dict[str, str]) -> list[str]:
-    """Models to search with, trained where they are not there yet: folder/run is ours."""
-    text = folder / "text"
-    if not (folder / "run" / "summary.json").exists():
-        subprocess.run([sys.executable, ROOT / "train.py", *COMPARISON, f"hydra.run.dir={folder / 'run'}"], check=True)
+    """The same for the peers, and the text for all of them."""
+    if not pythons:
+        return []
+    text, models = folder / "text", []
     if not text.exists():
         subprocess.run([sys.executable, HERE / "train_throughput.py", "--write-text", text], check=True)
-    models = []
     for peer, python in pythons.items():
-        model = folder / f"{peer}_model"
+        model = folder / peer / "model"
         if not model.exists():
             command = [sys.executable, HERE / TRAINING[peer], "train", "--python", python, "--data", text]
             subprocess.run([*command, "--model", model, "--updates", "450"], check=True)
         models += [f"--{peer}-model", str(model)]
-    return [*models, "--text", str(text)] if models else []
+    return ["--text", str(text), *models]
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent.parent))  # for the scripts that import this: nmt is where they lie
 PACKAGES = ("torch", "pytorch-lightning", "numpy")
 
 
@@ -17,7 +18,6 @@ def keep(path: Path, **figures: Any) -> None:
 
 
 def described() -> dict:
-    sys.path.insert(0, str(Path(__file__).parent.parent))
     from nmt.machine import machine
 
     return (

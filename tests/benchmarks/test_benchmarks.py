@@ -40,6 +40,7 @@ def test_a_table_and_a_plot_are_made_of_kept_figures(tmp_path, capsys, monkeypat
     points += [{"axis": "length", "value": 200, "failed": -9}]
     (tmp_path / "kept.json").write_text(json.dumps({"machine": {}, "points": points}))
     picture = tmp_path / "growth.png"
+    monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setattr(sys, "argv", ["growth.py", "--read", str(tmp_path / "kept.json"), "--plot", str(picture)])
     runpy.run_path(str(FOLDER / "growth.py"), run_name="__main__")
     assert capsys.readouterr().out.splitlines()[3:] == [
@@ -56,3 +57,12 @@ def test_training_is_measured_beside_the_hand_written_loop(tmp_path):
     assert set(turn) == {"ours", "hoisted"}
     assert 0 < turn["ours"]["outside_forward_backward"] < 1
     assert turn["ours"]["tokens_per_second"] > 0 < turn["hoisted"]["tokens_per_second"]
+
+
+@pytest.mark.slow
+def test_everything_runs_by_one_command(tmp_path):
+    command = [sys.executable, str(FOLDER / "everything.py"), "--quick", "--folder", str(tmp_path / "kept")]
+    done = subprocess.run([*command, "--results", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {path.name.rpartition("_")[0] for path in tmp_path.glob("*.json")} == {"train_tiny", "growth"}
+    assert "## growth" in done.stdout
