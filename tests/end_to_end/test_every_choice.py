@@ -13,7 +13,7 @@ from nmt.search.settings import Search
 from nmt.search.verb import translator_of
 
 GROUPS = ("encoder", "decoder", "attention", "memory", "optimizer", "initialization", "callbacks", "experiment")
-FILES = ("multi30k", "tatoeba_deen", "am3_zhen", "pydocs_zhen")
+OF_FILES = ("data=multi30k", "data=tatoeba_deen", "data=am3_zhen", "data=pydocs_zhen", "experiment=multi30k")
 HARDWARE = {"gpu", "ddp", "slurm"}  # choices that need what a test machine may lack
 
 
@@ -34,24 +34,27 @@ def translates(run: Run, line: str) -> None:
     assert best.log_probability < 0
 
 
-@pytest.mark.parametrize("choice", [f"{group}={choice}" for group in GROUPS for choice in choices(group)])
+CHOICES = [f"{group}={choice}" for group in GROUPS for choice in choices(group)]
+
+
+@pytest.mark.parametrize("choice", [choice for choice in CHOICES if choice not in OF_FILES])
 def test_a_choice_trains_two_steps_and_translates(choice, tmp_path, capfd, monkeypatch):
     sizes = ("trainer.max_epochs=1", "size.embedding=16") if choice == "experiment=demo" else ()
     run = trained(tmp_path, capfd, monkeypatch, choice, *TWO_STEPS, *sizes)
     translates(run, "Gurcu pu ma ma nibi .")
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_data_set_of_files_trains_and_translates(name, tmp_path, capfd, monkeypatch):
+@pytest.mark.parametrize("choice", OF_FILES)
+def test_a_data_set_of_files_trains_and_translates(choice, tmp_path, capfd, monkeypatch):
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        config = compose("config", overrides=[f"data={name}", f"data.dir={tmp_path}"])
+        config = compose("config", overrides=[choice, f"data.dir={tmp_path}"])
     sentences = {"zh": "他用Python编程。", "en": "A man, 35, is `coding`.", "de": "Zwei Männer (jung) lachen."}
     for files in (config.data.train, config.data.valid, *config.data.tests.values()):
         for side in ("source", "target"):
             (tmp_path / files[side]).parent.mkdir(parents=True, exist_ok=True)
             text = "".join(f"{sentences[config.data[side].language]} {number}\n" for number in range(12))
             (tmp_path / files[side]).write_bytes(gzip.compress(text.encode()))
-    arguments = ("size=tiny", "debug=steps", "logger=none", f"data={name}", "data.vocabulary.minimum_count=1")
+    arguments = ("size=tiny", "debug=steps", "logger=none", choice, "data.vocabulary.minimum_count=1")
     run = trained(tmp_path, capfd, monkeypatch, *arguments, NMT_DATA=str(tmp_path), NMT_CACHE=str(tmp_path / "cache"))
     translates(run, sentences[config.data.source.language])
 
