@@ -1,7 +1,7 @@
 """The output layer and its loss: nothing here runs inside the decoding loop.
 
-The loss walks over the words in chunks, and makes a chunk's gradient as soon as its softmax is known, so that no
-(words, vocabulary) tensor ever exists as a whole.
+The loss walks over the words in chunks, and makes a chunk's gradient as soon as its softmax is known: of the
+(words, vocabulary) scores no more exists than a chunk.
 """
 
 from typing import NamedTuple
@@ -11,8 +11,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-CHUNK_ELEMENTS = 2**22  # logits held at once: 16 MiB of float32,
-CHUNK_ROWS = 512  # or those of so many words: with fewer, a large vocabulary's weights are read too often
+CHUNK_ELEMENTS = 2**22  # logits held at once: 16 MiB of float32;
+CHUNK_ROWS = (
+    512  # those of so many words where that is more: with fewer, a large vocabulary's weights are read too often;
+)
+MOST_ELEMENTS = 2**26  # but no more than 256 MiB
 ROW_ELEMENTS = 32  # a row of logits takes a multiple of: two cache lines of float32, one of bfloat16
 
 
@@ -36,7 +39,7 @@ class Output(nn.Module):
         if torch.is_grad_enabled() or vectors.ndim != 2:
             return functional.linear(vectors, self.weight, self.bias)
         weight = self.weight.to(_autocast_type(vectors))
-        return _scores(vectors.to(weight.dtype), weight, self.bias, _room(len(vectors), weight))
+        return _scores(vectors.to(weight.dtype), weight, self.bias, *_rooms(len(vectors), weight))
 
     def rows(self, words: Int[Tensor, " candidates"]) -> tuple[Tensor, Tensor | None]:
         """Weight and bias of these words alone; the weight's gradient holds no other rows if the layer is sparse."""
@@ -55,28 +58,34 @@ class Output(nn.Module):
         `candidates` (ascending, all targets among them): the softmax is over these words alone (Jean 2015).
         """
         if candidates is None:
-            return Loss(*_ChunkedLoss.apply(vectors, self.weight, self.bias, targets, smoothing))
+            return _loss(vectors, self.weight, self.bias, targets, smoothing)
         places = torch.searchsorted(candidates, targets)
-        return Loss(*_ChunkedLoss.apply(vectors, *self.rows(candidates), places, smoothing))
+        return _loss(vectors, *self.rows(candidates), places, smoothing)
+
+
+def _loss(vectors: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float) -> Loss:
+    """Within an autograd.Function nothing says any more whether a gradient is wanted."""
+    wanted = torch.is_grad_enabled()
+    return Loss(*_ChunkedLoss.apply(vectors, weight, bias, targets, smoothing, wanted))
 
 
 class _ChunkedLoss(torch.autograd.Function):
     """−Σ log p(target), with the gradients made on the way: they are linear in the incoming one."""
 
     @staticmethod
-    def forward(ctx, vectors, weight, bias, targets, smoothing):
-        needs_gradient = any(ctx.needs_input_grad)
+    def forward(ctx, vectors, weight, bias, targets, smoothing, gradient_wanted):
+        needs_gradient = gradient_wanted and any(ctx.needs_input_grad)
         compute = _autocast_type(vectors)
         weight_used, vectors_used = weight.to(compute), vectors.to(compute)
         objective, likelihood = vectors.new_zeros((2,), dtype=_at_least_float32(compute)).unbind()
         vector_gradient = torch.empty_like(vectors_used) if needs_gradient else None
         weight_gradient = torch.zeros_like(weight) if needs_gradient else None
         bias_gradient = torch.zeros_like(bias) if needs_gradient and bias is not None else None
-        rows = max(CHUNK_ROWS, CHUNK_ELEMENTS // weight.shape[0])
-        room = _room(min(rows, len(vectors)), weight_used)
+        rows = chunk_rows(weight.shape[0])
+        room, wide = _rooms(min(rows, len(vectors)), weight_used)
         for start in range(0, len(vectors), rows):
             chunk = slice(start, start + rows)
-            logits = _scores(vectors_used[chunk], weight_used, bias, room)
+            logits = _scores(vectors_used[chunk], weight_used, bias, room, wide)
             at_target = logits.gather(1, targets[chunk, None])[:, 0]
             mean = logits.mean(1) if smoothing else 0.0
             probabilities, normalizer = _softmax(logits)
@@ -88,7 +97,7 @@ class _ChunkedLoss(torch.autograd.Function):
                 gradient = _softmax_gradient(probabilities, targets[chunk], smoothing)
                 if bias is not None:
                     bias_gradient += gradient.sum(0)
-                gradient = gradient.to(compute)
+                gradient = _in(room, gradient)
                 torch.mm(gradient, weight_used, out=vector_gradient[chunk])
                 _accumulate(weight_gradient, gradient, vectors_used[chunk])
         ctx.save_for_backward(vector_gradient, weight_gradient, bias_gradient)
@@ -99,20 +108,36 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx, scale, _):
         vectors, weight, bias = ctx.saved_tensors
-        return vectors.to(ctx.vector_type) * scale, weight * scale, None if bias is None else bias * scale, None, None
+        bias = None if bias is None else bias * scale
+        return vectors.to(ctx.vector_type) * scale, weight * scale, bias, None, None, None
 
 
-def _room(rows: int, weight: Tensor) -> Tensor:
-    """For scores of all words. Rows begin where cache lines do: the product is a sixth faster for it."""
+def chunk_rows(vocabulary_size: int) -> int:
+    """How many words' scores are held at once."""
+    enough = min(CHUNK_ROWS, MOST_ELEMENTS // vocabulary_size)
+    return max(CHUNK_ELEMENTS // vocabulary_size, enough, 1)
+
+
+def _rooms(rows: int, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """For scores of all words: as the product makes them, and in float32 at least; one where these are the same.
+
+    Rows begin where cache lines do: the product is a sixth faster for it.
+    """
     words = weight.shape[0]
-    return weight.new_empty(rows, -(-words // ROW_ELEMENTS) * ROW_ELEMENTS)[:, :words]
+    kinds = dict.fromkeys((weight.dtype, _at_least_float32(weight.dtype)))
+    rooms = [weight.new_empty(rows, -(-words // ROW_ELEMENTS) * ROW_ELEMENTS, dtype=kind)[:, :words] for kind in kinds]
+    return rooms[0], rooms[-1]
 
 
-def _scores(vectors: Tensor, weight: Tensor, bias: Tensor | None, room: Tensor) -> Tensor:
-    """W x + b in the room given; float32 at least, which takes other room where the product is of a lesser type."""
-    scores = torch.mm(vectors, weight.t(), out=room[: len(vectors)])
-    scores = scores.to(_at_least_float32(scores.dtype))
+def _scores(vectors: Tensor, weight: Tensor, bias: Tensor | None, room: Tensor, wide: Tensor) -> Tensor:
+    """W x + b, made in one room, given in another, of float32 at least, where the product is of a lesser type."""
+    scores = _in(wide, torch.mm(vectors, weight.t(), out=room[: len(vectors)]))
     return scores if bias is None else scores.add_(bias)
+
+
+def _in(room: Tensor, rows: Tensor) -> Tensor:
+    """The same rows in this room; where they are of its type they need not move."""
+    return rows if rows.dtype == room.dtype else room[: len(rows)].copy_(rows)
 
 
 def _softmax(logits: Tensor) -> tuple[Tensor, Tensor]:

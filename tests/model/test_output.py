@@ -35,6 +35,61 @@ def test_loss_and_gradients_are_those_of_cross_entropy(monkeypatch, bias, smooth
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.parametrize(
+    ("vocabulary", "rows"),
+    [(1_000, 4194), (8_000, 524), (30_000, 512), (100_000, 512), (300_000, 223), (2**27, 1)],
+)
+def test_a_chunk_is_neither_too_few_words_nor_too_much_memory(vocabulary, rows):
+    assert output.chunk_rows(vocabulary) == rows
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_in_bfloat16_only_the_products_are_rounded(monkeypatch, bias, smoothing):
+    """Scores that come out of the product exactly: all else has to be as in float32."""
+    monkeypatch.setattr(output, "CHUNK_ELEMENTS", 33)
+    monkeypatch.setattr(output, "CHUNK_ROWS", 1)
+    made = Output(input_size=6, vocabulary_size=11, bias=bias)
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter)
+    made.weight.data = torch.randint(-8, 9, (11, 6)) / 8
+    vectors, targets = (torch.randint(-8, 9, (8, 6)) / 8).requires_grad_(), torch.randint(11, (8,))
+    results = []
+    for lesser in (True, False):
+        with torch.autocast("cpu", torch.bfloat16, enabled=lesser):
+            loss = made.loss(vectors, targets, smoothing)
+        results.append([*loss, *torch.autograd.grad(loss.objective, [vectors, *made.parameters()])])
+    for lesser, full in zip(*results, strict=True):
+        torch.testing.assert_close(lesser, full, atol=0.05, rtol=0.02)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("vocabulary", [11, 32, 33])
+@pytest.mark.parametrize("lesser", [False, True])
+def test_scores_of_search_are_those_of_training(vocabulary, bias, lesser):
+    made = Output(input_size=6, vocabulary_size=vocabulary, bias=bias)
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter)
+    vectors = torch.randn(5, 6)
+    with torch.autocast("cpu", torch.bfloat16, enabled=lesser):
+        expected = made(vectors)
+        with torch.inference_mode():
+            found = made(vectors)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected.float(), atol=0.05 if lesser else 1e-6, rtol=0.02 if lesser else 1e-6)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_need_no_gradient_is_made(monkeypatch, mode):
+    monkeypatch.setattr(output, "_softmax_gradient", None)  # calling it would fail
+    made, vectors, targets = layer(), torch.randn(8, 6).double(), torch.randint(11, (8,))
+    with mode():
+        loss = made.loss(vectors, targets).objective
+    torch.testing.assert_close(loss, functional.cross_entropy(made(vectors), targets, reduction="sum").detach())
+    with pytest.raises(TypeError):
+        made.loss(vectors, targets)
+
+
 def test_the_likelihood_alone_has_no_gradient():
     assert not layer().loss(torch.randn(2, 6).double(), torch.tensor([1, 2])).likelihood.requires_grad
 

@@ -39,3 +39,16 @@ def test_dropout_stands_between_the_layers():
     recurrence.eval()
     seen, _ = run_packed(recurrence, packed)
     assert not torch.allclose(seen.data, blind.data)
+
+
+@pytest.mark.parametrize("cell", [nn.GRU, nn.LSTM])
+def test_in_bfloat16_it_is_close_to_float32(cell):
+    recurrence = cell(7, 5, bidirectional=True)
+    sequences = torch.randn(4, 30, 7)
+    packed = pack_padded_sequence(sequences, torch.tensor([30, 9, 30, 1]), batch_first=True, enforce_sorted=False)
+    expected, _ = recurrence(packed)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = run_packed(recurrence, packed)
+        torchs_own, _ = recurrence(packed)
+    torch.testing.assert_close(found.data.float(), expected.data, atol=0.02, rtol=0)
+    torch.testing.assert_close(found.data.float(), torchs_own.data.float(), atol=0.02, rtol=0)
