@@ -2,7 +2,7 @@
 
     python benchmarks/everything.py                     on this machine's CPU; NMT_DATA names the folder with Multi30k
     python benchmarks/everything.py --device cuda       on a GPU: RNNsearch's sizes in bfloat16, and how cost grows
-    python benchmarks/everything.py --only train search some of it
+    python benchmarks/everything.py --only train search some of it: the parts whose names begin so
     python benchmarks/everything.py --quick             a few steps of tiny models: that it runs, not how fast
 
 Peers get environments of their own in --folder, once; one that cannot be installed is left out, with the reason. The
@@ -10,9 +10,11 @@ figures go to benchmarks/results/PART_DATE.json, the tables to standard output.
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,12 +69,19 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", help="parts, by name: those whose name begins so")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "benchmarks", help="peers and trained models")
-    parser.add_argument("--results", type=Path, default=HERE / "results")
-    return parser.parse_args()
+    parser.add_argument(
+        "--results", type=Path, help="folder for the figures: benchmarks/results, with --quick FOLDER's"
+    )
+    options = parser.parse_args()
+    options.results = options.results or (options.folder / "quick" if options.quick else HERE / "results")
+    if not parts(options):
+        options.only, wrong = None, options.only
+        parser.error(f"--only {' '.join(wrong)}: there are {', '.join(part.name for part in parts(options))}")
+    return options
 
 
 def parts(options: argparse.Namespace) -> list[Part]:
-    of_all = quick_parts() if options.quick else cpu_parts(options) if options.device == "cpu" else gpu_parts()
+    of_all = quick_parts() if options.quick else cpu_parts(options) if options.device == "cpu" else gpu_parts(options)
     return [part for part in of_all if not options.only or part.name.startswith(tuple(options.only))]
 
 
@@ -85,20 +94,26 @@ def quick_parts() -> list[Part]:
 
 
 def cpu_parts(options: argparse.Namespace) -> list[Part]:
+    rounds = ["--rounds", str(options.rounds)]
     lesser = ["--mechanism", "matmul_precision=medium", "--mechanism", "trainer.precision=bf16-mixed"]
+    paper = ["--size", "paper", "--data", "random", "--updates", "9"]
+    searches = ["beam=5 stop=first", "beam=5 int8=true stop=first", "beam=1 int8=true"]
+    other_searches = [argument for search in searches for argument in ("--search", search)]
     return [
-        Part("train_small", "train_throughput.py", ["--rounds", str(options.rounds)], peers=tuple(PEERS)),
-        Part("train_small_precision", "train_throughput.py", ["--rounds", str(options.rounds), *lesser]),
-        Part("train_paper", "train_throughput.py", ["--size", "paper", "--data", "random", "--updates", "9"]),
-        Part("search", "search_throughput.py", ["--rounds", str(options.rounds)], peers=tuple(PEERS), searches=True),
-        Part("growth", "growth.py", ["--plot", str(ROOT / "docs" / "growth.png")]),
+        Part("train_small", "train_throughput.py", rounds, peers=tuple(PEERS)),
+        Part("train_small_precision", "train_throughput.py", [*rounds, *lesser]),
+        Part("train_paper", "train_throughput.py", [*rounds, *paper]),
+        Part("search", "search_throughput.py", [*rounds, *other_searches], peers=tuple(PEERS), searches=True),
+        Part("large_vocabulary", "large_vocabulary.py", rounds),
+        Part("growth", "growth.py", ["--plot", str(options.results / "growth.png")]),
         Part("startup", "startup.py", [], searches=True),
     ]
 
 
-def gpu_parts() -> list[Part]:
+def gpu_parts(options: argparse.Namespace) -> list[Part]:
     """RNNsearch's sizes, every mechanism over plain attention, and how cost grows."""
     paper = ["--size", "paper", "--data", "random", "--device", "cuda", "--updates", "200"]
+    paper += ["--rounds", str(options.rounds)]
     bf16 = ["--override", "trainer.precision=bf16-mixed"]
     mechanisms = ("attention=dot", "attention=local_p", "attention=coverage", "attention=temporal")
     mechanisms += ("attention=interactive", "memory=buffer")
@@ -112,16 +127,23 @@ def gpu_parts() -> list[Part]:
 
 def installed(peer: Peer, folder: Path) -> str | None:
     """The Python of its environment; None, and a word why, where it cannot be had."""
-    python, stamp = folder / "bin" / "python", folder / "complete"
+    python = folder / "bin" / "python"
     try:
-        if not stamp.exists():
-            print(f"installing {peer.title} into {folder}", file=sys.stderr)
-            peer.install(python)
-            stamp.touch()
+        once(folder, f"installing {peer.title} into {folder}", lambda: peer.install(python))
     except SystemExit as reason:
         print(f"{peer.title} is left out: {reason}", file=sys.stderr)
         return None
     return str(python)
+
+
+def once(folder: Path, what: str, make: Callable[[], object]) -> None:
+    """Whatever was broken off before its end is begun anew."""
+    stamp = folder.with_name(f"{folder.name}.complete")
+    if not stamp.exists():
+        print(what, file=sys.stderr)
+        shutil.rmtree(folder, ignore_errors=True)
+        make()
+        stamp.touch()
 
 
 def succeeded(part: Part, options: argparse.Namespace, pythons: dict[str, str]) -> bool:
@@ -151,13 +173,15 @@ def trained_peers(folder: Path, pythons: dict[str, str]) -> list[str]:
     if not pythons:
         return []
     text, models = folder / "text", []
-    if not text.exists():
-        subprocess.run([sys.executable, HERE / "train_throughput.py", "--write-text", text], check=True)
+    written = [sys.executable, HERE / "train_throughput.py", "--write-text", text]
+    once(text, f"writing {text}", lambda: subprocess.run(written, check=True))
     for peer, python in pythons.items():
-        model = folder / peer / "model"
-        if not model.exists():
-            command = [sys.executable, HERE / TRAINING[peer], "train", "--python", python, "--data", text]
-            subprocess.run([*command, "--model", model, "--updates", "450"], check=True)
+        model = folder / f"{peer}_model" / "model"
+        command = [sys.executable, HERE / TRAINING[peer], "train", "--python", python, "--data", text]
+        command += ["--model", model, "--updates", "450"]
+        once(
+            model, f"training {PEERS[peer].title}'s model", lambda command=command: subprocess.run(command, check=True)
+        )
         models += [f"--{peer}-model", str(model)]
     return ["--text", str(text), *models]
 

@@ -54,7 +54,9 @@ def main() -> None:
     if options.plot:
         plot(points, Path(options.plot))
     if options.output:
-        keep(Path(options.output), points=points)
+        keep(Path(options.output), options, points=points)
+    if failed := [f"{point['axis']} {point['value']}" for point in points if "failed" in point]:
+        sys.exit(f"error: {', '.join(failed)} did not come to an end; what they said stands above")
 
 
 def parse() -> argparse.Namespace:
@@ -71,7 +73,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--plot", help="PNG file")
     parser.add_argument("--inside", choices=list(AXES), help=argparse.SUPPRESS)
     parser.add_argument("--value", type=int, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.read and options.output:
+        parser.error("--read with --output: what was measured elsewhere would be said to be of this machine")
+    return options
 
 
 def measure(options: argparse.Namespace) -> list[dict]:
@@ -110,13 +115,15 @@ def training(options: argparse.Namespace, batch_size: int, length: int, words: i
     """Forward, backward, clipping and Adam, over batches that are there already."""
     import hydra
     import torch
-    from torch.utils.flop_counter import FlopCounterMode
 
     from nmt.training.gradients import clip_norm
 
     config, model = built(options, words, overrides)
+    random = random_batches(options.steps, batch_size, length, words)
+    operations = matrix_operations(lambda: model.loss(random[0]).objective.backward())
+    model.to(options.device)
     optimizer = hydra.utils.instantiate(config.optimizer)(model.parameters())
-    batches = [batch.to(options.device) for batch in random_batches(options.steps, batch_size, length, words)]
+    batches = [batch.to(options.device) for batch in random]
 
     def step(batch) -> None:
         optimizer.zero_grad()
@@ -126,30 +133,44 @@ def training(options: argparse.Namespace, batch_size: int, length: int, words: i
         clip_norm(model.parameters(), 1.0)
         optimizer.step()
 
-    with FlopCounterMode(display=False) as counter:
-        step(batches[0])
     seconds = [timed(lambda batch=batch: step(batch), options.device) for batch in batches]
     typical = median(seconds[len(seconds) // 3 :])
     return {
         "words_per_second": batches[0].whole_words / typical,
-        "gflops": counter.get_total_flops() / typical / 1e9,
+        "gflops": operations / typical / 1e9,
         "peak_memory_mib": memory(options.device),
     }
 
 
+def matrix_operations(work: Callable[[], object]) -> int:
+    """Of all matrix products in it. Counted on the CPU, where each is one: cuDNN's encoder would not be seen."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    def of_addmm(total: list[int], left: list[int], right: list[int], **_) -> int:
+        return 2 * left[0] * left[1] * right[1]
+
+    with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: of_addmm}) as counter:
+        work()
+    return counter.get_total_flops()
+
+
 def searching(beam: int, options: argparse.Namespace) -> dict:
     """Greedy with a beam of 1; an untrained model would not end, so translations are as long as their sources."""
+    import torch
+
     from nmt.search.beam import search
     from nmt.search.settings import Search
 
     _, model = built(options, WORDS, [])
-    model.eval()
+    model.to(options.device).eval()
     how = Search(beam=beam, longest_ratio=1.0, longest_extra=0, shortest_ratio=1.0)
     batches = [batch.to(options.device) for batch in random_batches(4, BATCH, LENGTH, WORDS)]
-    seconds = [
-        timed(lambda batch=batch: search(model, batch.source, batch.source_lengths, how), options.device)
-        for batch in batches
-    ]
+    with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
+        seconds = [
+            timed(lambda batch=batch: search(model, batch.source, batch.source_lengths, how), options.device)
+            for batch in batches
+        ]
     return {"sentences_per_second": BATCH / median(seconds[1:]), "peak_memory_mib": memory(options.device)}
 
 
@@ -191,6 +212,7 @@ def training_in_ranks(ranks: int, options: argparse.Namespace) -> dict:
         trainer = [f"trainer.devices={ranks}", "trainer.log_every_n_steps=5", f"trainer.max_steps={5 * options.steps}"]
         accelerator = "gpu" if options.device == "cuda" else "cpu"
         trainer += [f"trainer.accelerator={accelerator}", "trainer.strategy=ddp", "trainer.limit_val_batches=0"]
+        trainer += ["trainer.precision=bf16-mixed"] * (options.precision == "bf16")
         command = [sys.executable, str(ROOT / "train.py"), f"size={options.size}", "logger=none", "threads=1"]
         command += [*trainer, f"hydra.run.dir={folder}", "data.train.count=20000", f"data.batches.size={BATCH}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
@@ -212,7 +234,7 @@ def built(options: argparse.Namespace, words: int, overrides: list[str]) -> tupl
     with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         config = hydra.compose("config", overrides=[f"size={options.size}", *overrides])
     config.model.source_vocabulary_size = config.model.target_vocabulary_size = words
-    return config, build_model(config).to(options.device).train()
+    return config, build_model(config).train()
 
 
 def random_batches(count: int, batch_size: int, length: int, words: int) -> list:

@@ -17,8 +17,9 @@ import time
 from pathlib import Path
 from statistics import median
 
+from machine import keep
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 SOURCE_WORDS, SENTENCES, LENGTHS, BATCH, FREQUENT = 30_000, 2000, (6, 20), 80, 2000
 
 
@@ -38,7 +39,7 @@ def main() -> None:
                 print(json.dumps(rounds[-1]), file=sys.stderr)
     report(rounds, options.words)
     if options.output:
-        Path(options.output).write_text(json.dumps(rounds, indent=2) + "\n", encoding="utf-8")
+        keep(Path(options.output), options, rounds=rounds)
 
 
 def parse() -> argparse.Namespace:

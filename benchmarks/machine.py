@@ -1,6 +1,8 @@
 """What figures were measured on: they mean nothing without it."""
 
+import argparse
 import json
+import os
 import platform
 import sys
 import time
@@ -12,14 +14,27 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # for the scripts that im
 PACKAGES = ("torch", "pytorch-lightning", "numpy")
 
 
-def keep(path: Path, **figures: Any) -> None:
+def keep(path: Path, options: argparse.Namespace, **figures: Any) -> None:
+    kept = {"machine": described(getattr(options, "threads", None)), "options": settings(options)} | figures
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": described()} | figures, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
-def described() -> dict:
+def settings(options: argparse.Namespace) -> dict[str, Any]:
+    """What was asked for; where files lie on this machine is nobody's."""
+    return {
+        name: value
+        for name, value in vars(options).items()
+        if value is not None and not isinstance(value, Path) and not os.path.isabs(str(value))
+    }
+
+
+def described(threads: int | None) -> dict:
+    import torch
+
     from nmt.machine import machine
 
+    torch.set_num_threads(threads or torch.get_num_threads())
     return (
         machine()
         | {

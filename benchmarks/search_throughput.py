@@ -44,7 +44,7 @@ def main() -> None:
         print(f"round {number + 1}: {json.dumps(rounds[-1])}", file=sys.stderr)
     report(rounds)
     if options.output:
-        keep(Path(options.output), rounds=rounds)
+        keep(Path(options.output), options, rounds=rounds)
 
 
 def parse() -> argparse.Namespace:

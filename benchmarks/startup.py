@@ -52,7 +52,7 @@ def main() -> None:
     for name, of_all in seconds.items():
         print(f"| {name} | {median(of_all):.1f} | {min(of_all):.1f} | {max(of_all):.1f} |")
     if options.output:
-        keep(Path(options.output), seconds=seconds)
+        keep(Path(options.output), options, seconds=seconds)
 
 
 def first_step(overrides: list[str]) -> float:

@@ -8,13 +8,15 @@ where it is set, has its way.
 import ctypes
 import os
 
-MOST = 2**30  # blocks larger than this are still the system's
+MOST = 2**30, 2**25  # blocks larger than this are still the system's; glibc before 2.35 keeps none above 32 MiB
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 def keep_freed_memory() -> None:
-    """For this process; does nothing where there is no glibc."""
+    """For this process; does nothing where there is no glibc. A threshold refused must not be followed by another
+    one granted: any that is set stops glibc from learning its own."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
-    if mallopt and not any(name.startswith("MALLOC_") for name in os.environ):
-        mallopt(MMAP_THRESHOLD, MOST)
+    if not mallopt or any(name.startswith("MALLOC_") for name in os.environ):
+        return
+    if any(mallopt(MMAP_THRESHOLD, most) for most in MOST):
         mallopt(TRIM_THRESHOLD, 2**31 - 1)

@@ -2,15 +2,25 @@
 
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 
-def machine() -> dict[str, Any]:
+def machine(device: torch.device | None = None) -> dict[str, Any]:
+    """`device`: what the work is done on, where it is not the processor."""
     described = {"processor": _processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
-    return described | ({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
+    on_gpu = device is not None and device.type == "cuda"
+    return described | ({"gpu": torch.cuda.get_device_name(device)} if on_gpu else {})
+
+
+def said(described: Mapping[str, Any]) -> str:
+    """In a few words: AMD EPYC, 2 threads; NVIDIA H200; of several ranks, 4 × NVIDIA H200."""
+    worker = described.get("gpu") or f"{described['processor']}, {described['threads']} threads"
+    ranks = described.get("ranks", 1)
+    return worker if ranks == 1 else f"{ranks} × {worker}"
 
 
 def _processor() -> str:

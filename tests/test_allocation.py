@@ -1,9 +1,14 @@
 """What freed memory costs to use again."""
 
+import ctypes
+import os
+import platform
 import subprocess
 import sys
 
 import pytest
+
+from nmt import allocation
 
 # 64 MiB, taken and freed again and again: pages that had to be asked for anew each time
 PROGRAM = """
@@ -19,10 +24,42 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc's own")
+GLIBC = tuple(map(int, platform.libc_ver()[1].split("."))) if platform.libc_ver()[0] == "glibc" else ()
+
+
+@pytest.mark.skipif(GLIBC < (2, 35), reason="of glibc, since 2.35")
 def test_memory_is_asked_for_once():
     faults = {}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     for how in ("keep", "default"):
-        done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True)
+        command = [sys.executable, "-c", PROGRAM, how]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=plain)
         faults[how] = int(done.stdout)
     assert faults["keep"] < 30 < faults["default"]  # 160,000 pages, or 320 huge ones
+
+
+@pytest.mark.parametrize(
+    ("granted", "asked"),
+    [
+        (2**30, [(-3, 2**30), (-1, 2**31 - 1)]),
+        (2**25, [(-3, 2**30), (-3, 2**25), (-1, 2**31 - 1)]),
+        (0, [(-3, 2**30), (-3, 2**25)]),
+    ],
+)
+def test_what_an_older_glibc_refuses_is_not_half_done(monkeypatch, granted, asked):
+    calls = []
+
+    class Library:
+        @staticmethod
+        def mallopt(what: int, value: int) -> int:
+            calls.append((what, value))
+            return int(what == allocation.TRIM_THRESHOLD or value <= granted)
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
+    for name in [name for name in os.environ if name.startswith("MALLOC_")]:
+        monkeypatch.delenv(name)
+    allocation.keep_freed_memory()
+    assert calls == asked
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+    allocation.keep_freed_memory()
+    assert calls == asked

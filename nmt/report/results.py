@@ -15,10 +15,12 @@ from omegaconf import OmegaConf
 
 from nmt.command import defaults_of, in_plain_words
 from nmt.errors import ConfigurationError
+from nmt.machine import said
 from nmt.report.compare import compare
 from nmt.report.markdown import clock, sections, table
-from nmt.report.reading import is_number, read_json, read_yaml
+from nmt.report.reading import UnreadableError, is_number, read_json, read_yaml
 from nmt.report.runs import RunFolder, find_runs
+from nmt.report.settings import name_runs
 from nmt.run import write_json, write_text
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -34,7 +36,7 @@ set.
 def main() -> None:
     studies = read_yaml(RESULTS / "studies.yaml")
     verb, *names = sys.argv[1:] or ["write"]
-    if verb not in ("keep", "write") or (verb == "keep" and not names):
+    if verb not in ("keep", "write") or bool(names) != (verb == "keep"):
         raise ConfigurationError(f"{' '.join(sys.argv[1:])}: keep NAME …, or nothing")
     for name in names:
         if name not in studies:
@@ -46,17 +48,22 @@ def main() -> None:
 def keep(name: str, study: Mapping[str, Any]) -> None:
     """One comparison for each test set."""
     kept: dict[str, Any] = {}
+    runs = find_runs(study["runs"])
+    name_runs(runs)
     for test in study["tests"]:
         page = Path(study["runs"][0]) / f"{name}_{test}.html"
         settings = OmegaConf.merge(defaults_of("compare"), {"output": str(page), "test": test})
         settings.baseline = study.get("baseline")
         print(compare(study["runs"], settings))
         kept[test] = read_json(page.with_suffix(".json"))
-    write_json(RESULTS / f"{name}.json", {"tests": kept, "runs": [row_of(run) for run in find_runs(study["runs"])]})
+    write_json(RESULTS / f"{name}.json", {"tests": kept, "runs": [row_of(run) for run in runs]})
 
 
 def row_of(run: RunFolder) -> dict[str, Any]:
-    summary = run.summary
+    try:
+        summary = run.summary
+    except UnreadableError as error:
+        summary = {"status": run.state or str(error)}
     kept = ("status", "best", "steps", "wall_seconds", "machine", "git_commit", "started")
     return {"run": run.name, "seed": run.seed, "overrides": run.overrides} | {name: summary.get(name) for name in kept}
 
@@ -88,11 +95,12 @@ def _runs(rows: list[Mapping[str, Any]]) -> str:
 
 
 def _run(row: Mapping[str, Any]) -> list[Any]:
-    best, machine, seconds = row["best"] or {}, row["machine"] or {}, row["wall_seconds"]
+    best, seconds = row["best"] or {}, row["wall_seconds"]
     score = f"{best['score']:.2f} ({best['metric']})" if best else ""
-    on = f"{machine['processor']}, {machine['threads']} threads" if machine else ""
+    on = said(row["machine"]) if row["machine"] else ""
     time = clock(seconds) if is_number(seconds) else ""
-    return [row["run"], row["seed"], row["status"], score, row["steps"], time, row["started"], row["git_commit"], on]
+    found = [row["run"], row["seed"], row["status"], score, row["steps"], time, row["started"], row["git_commit"], on]
+    return ["" if value is None else value for value in found]
 
 
 if __name__ == "__main__":

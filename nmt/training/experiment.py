@@ -65,11 +65,11 @@ def train(config: DictConfig) -> float | None:
         module = compose_module(config, prepared, folder, data.candidate_lists())
         summary |= initialized(config, module)
         summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
-        summary |= {"machine": machine()}
         log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
         loggers = [hydra.utils.instantiate(logger) for logger in config.logger.values()]
         summary["loggers"] = loggers
         trainer = make_trainer(config, folder, loggers)
+        summary["machine"] = machine(trainer.strategy.root_device) | {"ranks": trainer.world_size}
         for logger in loggers:
             logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
         with explained(module):

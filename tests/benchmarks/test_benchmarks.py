@@ -1,12 +1,17 @@
 """That the benchmarks run, not how fast."""
 
+import argparse
 import json
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 from commands import ROOT
+
+from nmt.model.output import Output
 
 FOLDER = ROOT / "benchmarks"
 
@@ -27,6 +32,63 @@ def test_growth_measures_every_point(tmp_path):
     assert 0 < points["batch", 5]["gflops"] < 1000
     assert points["beam", 1]["sentences_per_second"] > points["beam", 5]["sentences_per_second"]
     assert found["machine"]["products_gflops"]["float32"] > 1
+    assert found["machine"]["threads"] == found["options"]["threads"] == 1
+    assert found["options"]["steps"] == 3
+
+
+@pytest.fixture
+def scripts(monkeypatch):
+    """Benchmarks as modules, as they see each other."""
+    monkeypatch.syspath_prepend(FOLDER)
+    return lambda name: runpy.run_path(str(FOLDER / f"{name}.py"))
+
+
+def test_every_product_of_the_loss_is_counted(scripts):
+    """Scores, and the gradients of words and of weights: 2 · 6 · 7 · 11 operations each."""
+    output = Output(input_size=7, vocabulary_size=11, bias=True)
+    for parameter in output.parameters():
+        torch.nn.init.normal_(parameter)
+    vectors, targets = torch.randn(6, 7, requires_grad=True), torch.randint(11, (6,))
+    counted = scripts("growth")["matrix_operations"](lambda: output.loss(vectors, targets).objective.backward())
+    assert counted == 3 * 2 * 6 * 7 * 11
+
+
+def test_where_files_lie_is_not_kept(scripts):
+    options = argparse.Namespace(rounds=3, output="/somewhere/x.json", folder=Path("peers"), plot=None, only=["a"])
+    assert scripts("machine")["settings"](options) == {"rounds": 3, "only": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "said"),
+    [
+        ("everything", ["--only", "serch"], "--only serch: there are train_small, train_small_precision, train_paper"),
+        ("growth", ["--read", "kept.json", "--output", "other.json"], "--read with --output"),
+    ],
+)
+def test_what_cannot_be_is_refused(scripts, monkeypatch, capsys, script, arguments, said):
+    monkeypatch.setattr(sys, "argv", [script, *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        scripts(script)["parse"]()
+    assert said in capsys.readouterr().err
+
+
+def test_what_was_broken_off_is_made_anew(scripts, tmp_path):
+    once, made = scripts("everything")["once"], []
+    folder = tmp_path / "model"
+
+    def half() -> None:
+        folder.mkdir()
+        raise KeyboardInterrupt
+
+    def whole() -> None:
+        folder.mkdir()  # would fail, were the half still there
+        made.append(folder)
+
+    with pytest.raises(KeyboardInterrupt):
+        once(folder, "making it", half)
+    once(folder, "making it", whole)
+    once(folder, "making it", whole)
+    assert made == [folder]
 
 
 @pytest.mark.slow
@@ -42,7 +104,8 @@ def test_a_table_and_a_plot_are_made_of_kept_figures(tmp_path, capsys, monkeypat
     picture = tmp_path / "growth.png"
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setattr(sys, "argv", ["growth.py", "--read", str(tmp_path / "kept.json"), "--plot", str(picture)])
-    runpy.run_path(str(FOLDER / "growth.py"), run_name="__main__")
+    with pytest.raises(SystemExit, match="length 200 did not come to an end"):
+        runpy.run_path(str(FOLDER / "growth.py"), run_name="__main__")
     assert capsys.readouterr().out.splitlines()[3:] == [
         "| 10 | 1,234 | 99.9 | 7 |",
         "| 200 | failed | failed | failed |",

@@ -52,6 +52,10 @@ def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
     write_run(tmp_path / "kinds" / "additive", mistakes=0.2, summary=summary)
     write_run(tmp_path / "kinds" / "dot", mistakes=0.05, changes={"dropout": 0.5}, summary=summary)
     write_run(tmp_path / "kinds" / "failed", seed=2, changes={"dropout": 0.7}, summary={"status": "failed"})
+    jobs = [{"folder": "waiting", "status": "waiting", "overrides": ["attention=waiting"]}]
+    (tmp_path / "kinds" / "sweep.json").write_text(json.dumps({"jobs": jobs}))
+    (tmp_path / "kinds" / "damaged" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "kinds" / "damaged" / "summary.json").write_text("{")
     text, kept = results("keep", "kinds")
     bleu = {row["system"]: row["scores"]["bleu"]["mean"] for row in kept["tests"]["test"]["systems"]}
     assert set(bleu) == {"additive", "dot"}
@@ -62,6 +66,8 @@ def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
     assert "| dot | 1 | completed | 31.23 (valid/bleu) | 400 | 1:01 |" in text
     assert "Abacus, 2 threads" in text
     assert "| failed | 2 | failed |" in text
+    assert "| waiting |  | waiting |" in text
+    assert "| damaged |  | summary.json" in text
     assert "#### Not compared" in text
     assert text.endswith("### What it says\n\nThe one.\n")
     assert (tmp_path / "kinds" / "kinds_test.html").exists()
@@ -72,7 +78,12 @@ def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(("keep", "kind"), "kind: no such study; there are kinds"), (("keep",), "keep NAME"), (("forget",), "keep NAME")],
+    [
+        (("keep", "kind"), "kind: no such study; there are kinds"),
+        (("keep",), "keep NAME"),
+        (("forget",), "keep NAME"),
+        (("write", "kinds"), "keep NAME"),
+    ],
 )
 def test_a_wrong_word_is_named(results, arguments, said):
     with pytest.raises(ConfigurationError, match=said):

@@ -1,0 +1,27 @@
+"""What a run says it was made on."""
+
+import pytest
+import torch
+
+from nmt.machine import machine, said
+
+
+def test_a_run_on_the_processor_names_no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"Abacus {device.index}")
+    assert "gpu" not in machine(torch.device("cpu"))
+    assert machine(torch.device("cuda", 1))["gpu"] == "Abacus 1"
+    assert machine()["threads"] == torch.get_num_threads()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, "EPYC, 2 threads"),
+        ({"ranks": 1}, "EPYC, 2 threads"),
+        ({"ranks": 2}, "2 × EPYC, 2 threads"),
+        ({"ranks": 4, "gpu": "H200"}, "4 × H200"),
+    ],
+)
+def test_it_is_said_in_a_few_words(more, words):
+    assert said({"processor": "EPYC", "cores": 8, "threads": 2} | more) == words
