@@ -48,13 +48,14 @@ def described(threads: int | None) -> dict:
 
 
 def products() -> dict[str, float]:
-    """The machine's own rate of matrix products: the best of several."""
+    """The machine's own rates."""
     import torch
 
-    return {kind: _rate(getattr(torch, kind), "cpu") for kind in ("float32", "bfloat16")}
+    return {kind: rate(getattr(torch, kind), "cpu") for kind in ("float32", "bfloat16")}
 
 
-def _rate(kind, device: str, size: int = 1024, turns: int = 6) -> float:
+def rate(kind, device: str, size: int = 1024, turns: int = 6) -> float:
+    """GFLOP/s of square products, the best of several."""
     import torch
 
     left, right = (torch.ones(size, size, dtype=kind, device=device) for _ in range(2))
@@ -73,7 +74,7 @@ def _gpu() -> dict:
 
     if not torch.cuda.is_available():
         return {}
-    rates = {kind: _rate(getattr(torch, kind), "cuda", 8192) for kind in ("float32", "bfloat16")}
+    rates = {kind: rate(getattr(torch, kind), "cuda", 8192) for kind in ("float32", "bfloat16")}
     return {"gpu_products_gflops": rates}
 
 

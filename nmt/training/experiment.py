@@ -69,11 +69,13 @@ def train(config: DictConfig) -> float | None:
         loggers = [hydra.utils.instantiate(logger) for logger in config.logger.values()]
         summary["loggers"] = loggers
         trainer = make_trainer(config, folder, loggers)
-        summary["machine"] = machine(trainer.strategy.root_device) | {"ranks": trainer.world_size}
         for logger in loggers:
             logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
-        with explained(module):
-            trainer.fit(module, data, ckpt_path=config.ckpt_path, weights_only=True)
+        try:
+            with explained(module):
+                trainer.fit(module, data, ckpt_path=config.ckpt_path, weights_only=True)
+        finally:  # threads are as the launcher of ranks has shared them out
+            summary["machine"] = machine(trainer.strategy.root_device) | {"ranks": trainer.world_size}
         summary |= _results(trainer, before.metrics)
         if trainer.is_global_zero:
             if config.score_test:
@@ -189,6 +191,7 @@ def _settle_surroundings(config: DictConfig) -> None:
     torch.set_float32_matmul_precision(config.matmul_precision)
     if config.threads:
         torch.set_num_threads(config.threads)
+        os.environ["OMP_NUM_THREADS"] = str(config.threads)  # or Lightning's launcher of ranks sets its own number
     pytorch_lightning.seed_everything(config.seed, workers=True, verbose=False)
 
 

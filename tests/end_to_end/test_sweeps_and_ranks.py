@@ -11,7 +11,7 @@ from pathlib import Path
 import offline_wandb
 import pytest
 import torch
-from commands import ROOT, TWELVE_STEPS, command
+from commands import ROOT, TWELVE_STEPS, TWO_STEPS, command
 
 
 def test_the_sentence_of_the_readme_sweeps(tmp_path):
@@ -178,6 +178,18 @@ def test_two_ranks_learn_what_one_does(tmp_path, normalize):
     assert len(curves[0]) == 24
     assert curves[0][0] - curves[0][-1] > 0.1
     assert curves[1] == pytest.approx(curves[0], rel=1e-4)
+
+
+def test_a_rank_has_as_many_threads_as_it_is_told(tmp_path, monkeypatch):
+    """Lightning's launcher of ranks would share out all cores, so that one rank had them all."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    several = (os.cpu_count() or 1) + 1
+    for number, threads in enumerate((1, several)):
+        folder = tmp_path / str(number)
+        arguments = (f"threads={threads}", "trainer=ddp_cpu", "trainer.devices=1", f"hydra.run.dir={folder}")
+        command("train", *TWO_STEPS, *arguments)
+        found = json.loads((folder / "summary.json").read_text())["machine"]
+        assert (found["threads"], found["ranks"]) == (threads, 1)
 
 
 def values_of(folder, column):
