@@ -307,6 +307,7 @@ def plot(points: list[dict], path: Path) -> None:
     """A panel for each axis: what is fast above, memory below it, both against the axis, all logarithmic."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     axes = list(dict.fromkeys(point["axis"] for point in points))
     picture = Figure(figsize=(3 * len(axes), 4.8), layout="constrained")
@@ -325,8 +326,21 @@ def plot(points: list[dict], path: Path) -> None:
             panel.set_ylim(min(y for _, y in shown) / 2, max(y for _, y in shown) * 2)
             panel.set_ylabel(SHOWN[name])
             panel.set_xlabel(AXES[axis][0])
-            panel.grid(True, which="both", linewidth=0.3)
-    picture.savefig(path, dpi=110)
+            panel.xaxis.set_minor_locator(NullLocator())
+            panel.set_xticks([x for x, _ in shown], [short(x) for x, _ in shown], fontsize=8)
+            panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            panel.yaxis.set_minor_formatter(NullFormatter())
+            panel.grid(True, linewidth=0.3)
+    picture.savefig(path, dpi=90)
+
+
+def short(number: int) -> str:
+    """30000 → 30k"""
+    for size, letter in ((10**6, "M"), (1000, "k")):
+        if number >= size and number % size == 0:
+            return f"{number // size}{letter}"
+    return str(number)
 
 
 if __name__ == "__main__":
