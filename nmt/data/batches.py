@@ -93,7 +93,7 @@ def pad_rows(rows: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 def _gather(text: EncodedText, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(B, longest) padded words and their lengths, without a loop over sentences."""
-    lengths = text.lengths[sentences]
+    lengths = text.lengths[sentences].astype(np.int64)
     steps = np.arange(int(lengths.max()))
     inside = steps < lengths[:, None]
     where = np.where(inside, text.offsets[sentences][:, None] + steps, 0)
@@ -119,7 +119,7 @@ class Plan:
     ) -> list[np.ndarray]:
         """`*_lengths` are those of `sentences`, in the same order."""
         random = np.random.default_rng([seed, epoch])
-        order = random.permutation(len(sentences))
+        order = random.permutation(len(sentences)).astype(np.int32)
         cut = self._by_tokens if self.unit == "tokens" else self._by_sentences
         batches = cut(order, source_lengths, target_lengths)
         return [sentences[batches[number]] for number in random.permutation(len(batches))]

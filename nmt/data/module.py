@@ -132,7 +132,7 @@ class TranslationData(LightningDataModule):
     def _short_enough(self) -> np.ndarray:
         text = self.prepare().split("train")
         longer = np.maximum(text.source.lengths, text.target.lengths)
-        kept = np.flatnonzero((longer <= (self.max_length or np.inf)) & (longer > 0))
+        kept = np.flatnonzero((longer <= (self.max_length or np.inf)) & (longer > 0)).astype(np.int32)
         if len(kept) == 0:
             raise ConfigurationError(f"data.max_length={self.max_length}: no training pair is that short")
         if len(kept) < len(longer):

@@ -77,7 +77,7 @@ class EncodedText:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        return np.diff(self.offsets)
+        return np.diff(self.offsets).astype(np.int32)  # of millions of sentences
 
 
 class Prepared:
