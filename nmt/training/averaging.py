@@ -1,6 +1,8 @@
 """The mean of several checkpoints' weights, as a checkpoint of its own:
 
 python -m nmt.training.averaging RUN/checkpoints/a.ckpt RUN/checkpoints/b.ckpt output=RUN/checkpoints/mean.ckpt
+
+And the moving average that a run may keep of its weights (callbacks=ema).
 """
 
 import sys
@@ -38,6 +40,15 @@ def average(paths: Sequence[Path], output: Path) -> None:
     weights = averaged([one["state_dict"] for one in stored])
     whole = {"nmt": last["nmt"], "state_dict": weights, "global_step": last["global_step"]}
     save_checkpoint(whole, output)
+
+
+def moving_average(averaged: Sequence[Tensor], current: Sequence[Tensor], count: Tensor, *, decay: float) -> None:
+    """a ← d a + (1 − d) θ, d = min(decay, (1 + n) / (10 + n)) after n averages, in place. With the same d from the
+    start, validation would for many hundred steps be of the weights before training."""
+    n = int(count)
+    d = min(decay, (1 + n) / (10 + n))
+    for mean, value in zip(averaged, current, strict=True):
+        mean.lerp_(value, 1 - d) if mean.is_floating_point() else mean.copy_(value)
 
 
 def _shapes(stored: dict) -> dict[str, torch.Size]:
