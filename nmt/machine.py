@@ -18,7 +18,8 @@ def machine(device: torch.device | None = None) -> dict[str, Any]:
 
 def said(described: Mapping[str, Any]) -> str:
     """In a few words: AMD EPYC, 2 threads; NVIDIA H200; of several ranks, 4 × NVIDIA H200."""
-    worker = described.get("gpu") or f"{described['processor']}, {described['threads']} threads"
+    threads = described["threads"]
+    worker = described.get("gpu") or f"{described['processor']}, {threads} thread{'' if threads == 1 else 's'}"
     ranks = described.get("ranks", 1)
     return worker if ranks == 1 else f"{ranks} × {worker}"
 

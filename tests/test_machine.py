@@ -18,7 +18,7 @@ def test_a_run_on_the_processor_names_no_gpu(monkeypatch):
     ("more", "words"),
     [
         ({}, "EPYC, 2 threads"),
-        ({"ranks": 1}, "EPYC, 2 threads"),
+        ({"ranks": 1, "threads": 1}, "EPYC, 1 thread"),
         ({"ranks": 2}, "2 × EPYC, 2 threads"),
         ({"ranks": 4, "gpu": "H200"}, "4 × H200"),
     ],

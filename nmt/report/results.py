@@ -6,6 +6,7 @@ docs/results/NAME.json; the page of the comparison goes beside the runs. Then, o
 that is kept: no number in it was ever typed.
 """
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,7 +100,8 @@ def _run(row: Mapping[str, Any]) -> list[Any]:
     score = f"{best['score']:.2f} ({best['metric']})" if best else ""
     on = said(row["machine"]) if row["machine"] else ""
     time = clock(seconds) if is_number(seconds) else ""
-    found = [row["run"], row["seed"], row["status"], score, row["steps"], time, row["started"], row["git_commit"], on]
+    commit = re.sub(r"(?<=^\w{9})\w+", "", row["git_commit"] or "")  # its + says that files were changed since
+    found = [row["run"], row["seed"], row["status"], score, row["steps"], time, row["started"], commit, on]
     return ["" if value is None else value for value in found]
 
 
