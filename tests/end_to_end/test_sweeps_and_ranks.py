@@ -144,6 +144,7 @@ def test_a_table_is_written_row_by_row(tmp_path):
     assert not list((tmp_path / "stages").glob("*/summary.json"))  # the rows trained before serve as stages
 
 
+@pytest.mark.slow
 def test_a_run_is_repeated_exactly(tmp_path):
     command("train", *TWELVE_STEPS, "attention=dot", "trainer.max_epochs=1", f"hydra.run.dir='{tmp_path}/a=b,c'")
     again = command("train", f"run={tmp_path}/a=b,c", f"hydra.run.dir={tmp_path}/again")
@@ -156,7 +157,7 @@ def test_a_run_is_repeated_exactly(tmp_path):
     assert "run=/nowhere: no .hydra/overrides.yaml" in command("train", "run=/nowhere", check=False).stderr
 
 
-@pytest.mark.parametrize("normalize", ["words", "sentences"])
+@pytest.mark.parametrize("normalize", ["words", pytest.param("sentences", marks=pytest.mark.slow)])
 def test_two_ranks_learn_what_one_does(tmp_path, normalize):
     shared = (*TWELVE_STEPS, "trainer.max_epochs=2", "trainer.log_every_n_steps=1", f"loss.normalize={normalize}")
     command("train", *shared, "trainer=cpu", f"hydra.run.dir={tmp_path}/one")

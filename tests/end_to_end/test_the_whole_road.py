@@ -157,7 +157,9 @@ def test_a_run_repeats_itself_bit_for_bit(run, tmp_path):
     assert all(torch.equal(value, second["state_dict"][name]) for name, value in first["state_dict"].items())
 
 
-@pytest.mark.parametrize("stop", [60, 77], ids=["after an epoch", "within an epoch"])
+@pytest.mark.parametrize(
+    "stop", [pytest.param(60, id="after an epoch", marks=pytest.mark.slow), pytest.param(77, id="within an epoch")]
+)
 def test_a_stopped_run_goes_on_from_its_checkpoint_as_if_never_stopped(run, tmp_path, stop):
     halves = tmp_path / "halves"
     shared = (*TINY, "logger=none", f"hydra.run.dir={halves}", "trainer.max_epochs=2")

@@ -174,7 +174,7 @@ def test_what_a_tokenizer_could_do_besides_is_refused(part):
         Vocabulary.from_json(json.dumps(crafted))
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, pytest.param(zstandard.compress, marks=pytest.mark.slow)])
 def test_a_line_of_gigabytes_is_not_unpacked(tmp_path, pack):
     """Some hundred kilobytes that would be two hundred megabytes: it is refused after the first of them."""
     (tmp_path / "bomb").write_bytes(pack(b"ma\n" + b"a" * (200 << 20)))

@@ -171,6 +171,7 @@ RANKINGS = (
 )
 
 
+@pytest.mark.slow
 @each
 def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(composition):
     torch.manual_seed(7)
