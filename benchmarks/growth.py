@@ -7,7 +7,7 @@
 
 The model is `size=small` on random text; every point is a process of its own. Words are target words, end symbols
 counted. GFLOP/s are of the matrix products alone; beside each point stands the machine's own rate in the same moment,
-products of 1024 × 1024 alone, so that a machine that drifts can be told from a cost that grows.
+large products alone, so that a machine that drifts can be told from a cost that grows.
 """
 
 import argparse

@@ -54,10 +54,11 @@ def products() -> dict[str, float]:
     return {kind: rate(getattr(torch, kind), "cpu") for kind in ("float32", "bfloat16")}
 
 
-def rate(kind, device: str, size: int = 1024, turns: int = 6) -> float:
-    """GFLOP/s of square products, the best of several."""
+def rate(kind, device: str, turns: int = 6) -> float:
+    """GFLOP/s of square products, large enough for the device, the best of several."""
     import torch
 
+    size = {"cpu": 1024, "cuda": 8192}[device]
     left, right = (torch.ones(size, size, dtype=kind, device=device) for _ in range(2))
     seconds = []
     for _ in range(turns):
@@ -74,8 +75,8 @@ def _gpu() -> dict:
 
     if not torch.cuda.is_available():
         return {}
-    rates = {kind: rate(getattr(torch, kind), "cuda", 8192) for kind in ("float32", "bfloat16")}
-    return {"gpu_products_gflops": rates}
+    rates = {kind: rate(getattr(torch, kind), "cuda") for kind in ("float32", "bfloat16")}
+    return {"gpu": torch.cuda.get_device_name(), "gpu_products_gflops": rates}
 
 
 def _version(name: str) -> str | None:

@@ -8,7 +8,7 @@ where it is set, has its way.
 import ctypes
 import os
 
-MOST = 2**30, 2**25  # blocks larger than this are still the system's; glibc before 2.35 keeps none above 32 MiB
+MOST = 2**30, 2**25  # blocks larger than this are still the system's; older versions of glibc keep none above 32 MiB
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 

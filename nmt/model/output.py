@@ -11,11 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-CHUNK_ELEMENTS = 2**22  # logits held at once: 16 MiB of float32;
-CHUNK_ROWS = (
-    512  # those of so many words where that is more: with fewer, a large vocabulary's weights are read too often;
-)
-MOST_ELEMENTS = 2**26  # but no more than 256 MiB
+CHUNK_ELEMENTS = 2**22  # logits held at once: 16 MiB of float32,
+CHUNK_ROWS = 512  # or those of so many words: with fewer, a large vocabulary's weights are read too often;
+MOST_ELEMENTS = 2**26  # but no more than these: 256 MiB of float32
 ROW_ELEMENTS = 32  # a row of logits takes a multiple of: two cache lines of float32, one of bfloat16
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from nmt.command import defaults_of, in_plain_words
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, UserError
 from nmt.machine import said
 from nmt.report.compare import compare
 from nmt.report.markdown import clock, sections, table
@@ -48,6 +48,8 @@ def main() -> None:
 
 def keep(name: str, study: Mapping[str, Any]) -> None:
     """One comparison for each test set."""
+    if missing := [folder for folder in study["runs"] if not Path(folder).is_dir()]:
+        raise UserError(f"{name}: {', '.join(missing)} is not there; the study's commands stand in docs/results.md")
     kept: dict[str, Any] = {}
     runs = find_runs(study["runs"])
     name_runs(runs)

@@ -8,8 +8,8 @@ from nmt.model import output
 from nmt.model.output import Output
 
 
-def layer(bias: bool = True) -> Output:
-    made = Output(input_size=6, vocabulary_size=11, bias=bias).double()
+def layer(bias: bool = True, vocabulary: int = 11) -> Output:
+    made = Output(input_size=6, vocabulary_size=vocabulary, bias=bias).double()
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter)
     return made
@@ -45,13 +45,11 @@ def test_a_chunk_is_neither_too_few_words_nor_too_much_memory(vocabulary, rows):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_in_bfloat16_only_the_products_are_rounded(monkeypatch, bias, smoothing):
-    """Scores that come out of the product exactly: all else has to be as in float32."""
+def test_in_bfloat16_loss_and_gradients_are_near_those_of_float32(monkeypatch, bias, smoothing):
+    """Of weights and vectors that bfloat16 holds exactly."""
     monkeypatch.setattr(output, "CHUNK_ELEMENTS", 33)
     monkeypatch.setattr(output, "CHUNK_ROWS", 1)
-    made = Output(input_size=6, vocabulary_size=11, bias=bias)
-    for parameter in made.parameters():
-        torch.nn.init.normal_(parameter)
+    made = layer(bias).float()
     made.weight.data = torch.randint(-8, 9, (11, 6)) / 8
     vectors, targets = (torch.randint(-8, 9, (8, 6)) / 8).requires_grad_(), torch.randint(11, (8,))
     results = []
@@ -67,9 +65,7 @@ def test_in_bfloat16_only_the_products_are_rounded(monkeypatch, bias, smoothing)
 @pytest.mark.parametrize("vocabulary", [11, 32, 33])
 @pytest.mark.parametrize("lesser", [False, True])
 def test_scores_of_search_are_those_of_training(vocabulary, bias, lesser):
-    made = Output(input_size=6, vocabulary_size=vocabulary, bias=bias)
-    for parameter in made.parameters():
-        torch.nn.init.normal_(parameter)
+    made = layer(bias, vocabulary).float()
     vectors = torch.randn(5, 6)
     with torch.autocast("cpu", torch.bfloat16, enabled=lesser):
         expected = made(vectors)

@@ -7,7 +7,7 @@ import yaml
 from report.folders import write_run
 
 import nmt.report.results as page
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, UserError
 
 STUDY = {
     "title": "Two kinds",
@@ -75,6 +75,11 @@ def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
     for folder in (tmp_path / "kinds").iterdir():
         folder.rename(tmp_path / folder.name)
     assert results() == (text, kept)
+
+
+def test_runs_that_are_not_there_are_named_with_what_makes_them(results):
+    with pytest.raises(UserError, match=r"kinds: kinds is not there; the study's commands stand in docs/results.md"):
+        results("keep", "kinds")
 
 
 @pytest.mark.parametrize(
