@@ -170,10 +170,12 @@ class Last(Checkpoint):
         self.seconds, self.metrics = checkpoint["progress"]["seconds"], checkpoint["progress"]["metrics"]
         if Path(trainer.ckpt_path).parent == self.path.parent:
             _follow(checkpoint["callbacks"], self.path.parent)
-            logged = checkpoint["loops"]["fit_loop"]["epoch_loop.state_dict"]["_batches_that_stepped"]
+            loops = checkpoint["loops"]["fit_loop"]
+            logged = loops["epoch_loop.state_dict"]["_batches_that_stepped"]
+            broken_off = loops[VALIDATION]["current"]["ready"] > loops[VALIDATION]["current"]["completed"]
             for logger in trainer.loggers:
                 if isinstance(logger, MetricsFile):
-                    logger.keep_until(logged)
+                    logger.keep_until(logged, validated=not broken_off)
 
 
 def _follow(states: dict[str, Any], folder: Path) -> None:

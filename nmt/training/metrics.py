@@ -42,14 +42,16 @@ class MetricsFile(Logger):
         """.hydra/config.yaml has them."""
 
     @rank_zero_only
-    def keep_until(self, step: int) -> None:
-        """Goes on in the file there is, after this step; of an unfinished line nothing is kept."""
+    def keep_until(self, step: int, *, validated: bool = True) -> None:
+        """Goes on in the file there is, after this step, and after its validation or before it (which may have been
+        written when the run was killed, and comes again); of an unfinished line nothing is kept."""
         if not self.path.is_file():
             return
         whole, _, _ = self.path.read_text(encoding="utf-8").rpartition("\n")
         rows = list(csv.DictReader(whole.splitlines()))
         self.columns = list(rows[0]) if rows else []
-        self._write_anew([row for row in rows if int(row["step"]) <= step])
+        last = step if validated else step - 1
+        self._write_anew([row for row in rows if int(row["step"]) <= (last if _of_validation(row) else step)])
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -73,3 +75,7 @@ class MetricsFile(Logger):
         text = io.StringIO()
         csv.DictWriter(text, self.columns, restval="", lineterminator="\n").writerows(rows)
         return text.getvalue()
+
+
+def _of_validation(row: Mapping[str, Any]) -> bool:
+    return any(value for name, value in row.items() if name.startswith("valid/"))

@@ -15,6 +15,7 @@ import torch
 from commands import ROOT
 
 from nmt.training.checkpoints import VALIDATION
+from nmt.training.metrics import MetricsFile
 
 SETTINGS = (
     "size=tiny", "dropout=0.2", "data.train.count=500", "data.valid.count=40", "data.batches.size=25",
@@ -100,6 +101,13 @@ def test_a_run_killed_at_random_moments_ends_as_one_never_killed(whole, tmp_path
     assert "completed" in said
 
 
+def validated_then_killed(folder: Path, step: int) -> None:
+    """As if the run had been started again and killed after the validation was logged, before it was saved."""
+    log = MetricsFile(str(folder / "metrics.csv"))
+    log.keep_until(step)
+    log.log_metrics({"valid/loss": 1.0}, step)
+
+
 @pytest.mark.slow
 def test_a_validation_that_was_broken_off_is_done_again(tmp_path):
     folder, long = (
@@ -117,8 +125,10 @@ def test_a_validation_that_was_broken_off_is_done_again(tmp_path):
         running.send_signal(signal.SIGTERM)
         _, said = running.communicate(timeout=60)
         assert running.returncode in (143, 0, -signal.SIGTERM), said  # the last where it had ended already
-        stored = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)
-        broken_off += stored["loops"]["fit_loop"][VALIDATION]["current"]["ready"] == 1
+        loops = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["loops"]["fit_loop"]
+        if loops[VALIDATION]["current"]["ready"] == 1:
+            broken_off += 1
+            validated_then_killed(folder, loops["epoch_loop.state_dict"]["_batches_that_stepped"])
     trained(folder, *long)
     assert_the_same(folder, tmp_path / "whole")
     assert broken_off

@@ -43,6 +43,11 @@ def test_a_run_gone_on_with_keeps_what_was_logged_until_then(path):
     ]
 
 
+def test_a_validation_that_comes_again_is_not_kept(path):
+    MetricsFile(str(path)).keep_until(19, validated=False)
+    assert [(row["step"], "valid/bleu" in row) for row in rows(path)] == [("9", False), ("19", False)]
+
+
 def test_a_new_run_begins_the_file_anew(path):
     MetricsFile(str(path)).log_metrics({"train/loss": 7.0}, step=0)
     assert rows(path) == [{"step": "0", "train/loss": "7.0"}]
