@@ -7,6 +7,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from nmt.data.corpus import Line
+from nmt.data.language import Preprocessing
 from nmt.data.links import Gold, Links, read_gold_file, read_links_beside_gold
 from nmt.data.prepared import Pairs
 from nmt.errors import ConfigurationError, DataError
@@ -63,6 +64,30 @@ def gold_of(pairs: Pairs) -> list[Gold] | None:
     return None
 
 
+def shared_letters(number: int, line: str, preprocessing: Preprocessing) -> np.ndarray:
+    """(words the model sees, words between blanks): how many letters a word of both has in common.
+
+    Tokenising moves blanks: a Chinese word of three characters may be three words for the model.
+    """
+    seen = preprocessing(line).split()
+    given = [preprocessing(word).replace(" ", "") for word in line.split()]
+    if "".join(seen) != "".join(given):
+        raise DataError(
+            f"pair {number}: the alignments are of words between blanks, whose letters this run's preprocessing changes "
+            f"with what stands around them ({line!r} becomes {' '.join(seen)!r}): a run with "
+            "data.{source,target}.normalize=false or tokenizer=none can be judged by them"
+        )
+    shared = np.zeros((len(seen), len(given)), np.float32)
+    np.add.at(shared, tuple(np.repeat(np.arange(len(words)), [*map(len, words)]) for words in (seen, given)), 1.0)
+    return shared
+
+
+def between_blanks(weights: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """(target, source) words the model sees → those between blanks, by the letters they share: a source word gets its
+    parts' weights together, a target word the mean of its letters'."""
+    return (target / target.sum(0).clip(1.0)).T @ weights @ (source / source.sum(1, keepdims=True))
+
+
 def forced_scores(
     translator: TextTranslator, lines: list[Line], gold: list[Gold], threshold: float | None
 ) -> tuple[dict[str, float], list[Links]]:
@@ -71,12 +96,12 @@ def forced_scores(
         raise DataError(f"{len(gold)} lines of alignments for {len(lines)} pairs: each pair needs its own")
     weights = []
     for number, (line, given) in enumerate(zip(lines, scored(translator, iter(lines)), strict=True), start=1):
-        own = given.alignment[:-1, : given.alignment.shape[1] - int(translator.source_end)]
-        if own.shape != (len(line.target.split()), len(line.source.split())):
-            raise DataError(
-                f"pair {number}: the alignments are of words between blanks, which are not the words this run's "
-                "preprocessing makes; it must be trained with data.{source,target}.tokenizer=none"
-            )
+        seen = given.alignment[:-1, : given.alignment.shape[1] - int(translator.source_end)]
+        source, target = (
+            shared_letters(number, text, language.preprocessing)
+            for text, language in zip(line, translator.languages, strict=True)
+        )
+        own = between_blanks(seen, source, target)
         if beyond := [link for link in gold[number - 1].possible if link[1] >= len(own) or link[0] >= own.shape[1]]:
             raise DataError(
                 f"pair {number}: its alignments link word {beyond[0][0] + 1} to word {beyond[0][1] + 1}, but it has "

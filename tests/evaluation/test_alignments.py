@@ -7,10 +7,19 @@ import numpy as np
 import pytest
 
 from nmt.data.corpus import FilePairs
+from nmt.data.language import Preprocessing
 from nmt.data.links import Gold
 from nmt.data.toy_pairs import ToyPairs
 from nmt.errors import DataError
-from nmt.evaluation.alignments import gold_of, linked, score_files, scores_of_weights, soft_error_rate
+from nmt.evaluation.alignments import (
+    between_blanks,
+    gold_of,
+    linked,
+    score_files,
+    scores_of_weights,
+    shared_letters,
+    soft_error_rate,
+)
 
 WEIGHTS = np.array([[0.7, 0.3, 0.0], [0.1, 0.5, 0.4], [0.0, 0.0, 0.0]])  # (target, source)
 
@@ -60,6 +69,36 @@ def test_gold_comes_with_the_toy_language_and_with_files(tmp_path):
     assert gold_of(FilePairs(**paths)) is None
     (gold,) = gold_of(FilePairs(**paths, alignments=str(tmp_path / "gold"), alignments_base=0))
     assert gold == Gold({(0, 0)}, {(0, 0), (1, 1)})
+
+
+def preprocessing(language: str, tokenizer: str) -> Preprocessing:
+    return Preprocessing(language=language, normalize=True, tokenizer=tokenizer, lowercase=True)
+
+
+def test_weights_of_what_the_model_sees_become_weights_of_words_between_blanks():
+    source = shared_letters(1, "科学家 Paris 猜想", preprocessing("zh", "characters"))  # 科 学 家 paris 猜 想
+    target = shared_letters(1, "scientists guess-work .", preprocessing("en", "moses"))
+    assert source.tolist() == [[1, 0, 0], [1, 0, 0], [1, 0, 0], [0, 5, 0], [0, 0, 1], [0, 0, 1]]
+    assert target.tolist() == [[10, 0, 0], [0, 10, 0], [0, 0, 1]]
+    seen = np.array([[0.1, 0.2, 0.3, 0.0, 0.4, 0.0], [0.0, 0.0, 0.0, 1.0, 0.0, 0.0], [0.5, 0.0, 0.0, 0.0, 0.0, 0.5]])
+    np.testing.assert_allclose(between_blanks(seen, source, target), [[0.6, 0, 0.4], [0, 1, 0], [0.5, 0, 0.5]])
+
+
+def test_a_word_between_blanks_that_the_model_sees_as_two_gets_the_mean_of_their_letters():
+    target = shared_letters(1, "don't go", preprocessing("en", "moses"))  # don &apos;t go
+    assert target.tolist() == [[3, 0], [7, 0], [0, 2]]
+    seen = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    np.testing.assert_allclose(between_blanks(seen, np.eye(2), target), [[0.3, 0.7], [0.5, 0.5]])
+
+
+def test_words_that_the_model_sees_as_one_share_its_weight():
+    source = np.array([[2.0, 6.0], [0.0, 1.0]])  # as when a normaliser takes a blank away
+    np.testing.assert_allclose(between_blanks(np.array([[0.4, 0.6]]), source, np.eye(1)), [[0.1, 0.9]])
+
+
+def test_preprocessing_that_changes_letters_is_named():
+    with pytest.raises(DataError, match=r"pair 7: .*becomes '1.000 m'\): a run with .*normalize=false"):
+        shared_letters(7, "1\u00a0000 m", preprocessing("de", "moses"))
 
 
 GIVEN = Path(os.environ.get("NMT_DATA", "data")) / "alignments"
