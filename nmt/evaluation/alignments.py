@@ -73,8 +73,8 @@ def shared_letters(number: int, line: str, preprocessing: Preprocessing) -> np.n
     given = [preprocessing(word).replace(" ", "") for word in line.split()]
     if "".join(seen) != "".join(given):
         raise DataError(
-            f"pair {number}: the alignments are of words between blanks, whose letters this run's preprocessing changes "
-            f"with what stands around them ({line!r} becomes {' '.join(seen)!r}): a run with "
+            f"pair {number}: the alignments are of words between blanks, whose letters this run's preprocessing "
+            f"changes with what stands around them ({line!r} becomes {' '.join(seen)!r}): a run with "
             "data.{source,target}.normalize=false or tokenizer=none can be judged by them"
         )
     shared = np.zeros((len(seen), len(given)), np.float32)

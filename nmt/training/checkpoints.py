@@ -108,6 +108,8 @@ class Last(Checkpoint):
 
     def on_validation_start(self, trainer: Trainer, module: Training) -> None:
         self.validating = not trainer.sanity_checking
+        # else one that was broken off would count for ever, and what is saved after any later one as broken off too
+        trainer.fit_loop.epoch_loop.val_loop.batch_progress.total.reset_on_restart()
 
     def on_validation_batch_end(
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int, dataloader_idx: int = 0

@@ -1,10 +1,12 @@
 """From raw text to words and back to text."""
 
 import pickle
+import re
 
 import pytest
+from sacremoses import MosesTokenizer
 
-from nmt.data.language import Preprocessing
+from nmt.data.language import _IDEOGRAPH, Preprocessing
 from nmt.errors import ConfigurationError
 
 
@@ -28,6 +30,22 @@ def test_characters_stand_alone_and_other_text_does_not():
     chinese = preprocessing(language="zh", tokenizer="characters")
     assert chinese("他用Python 3.14编程。") == "他 用 Python 3.14 编 程 。"
     assert chinese.restore("他 用 Python 3.14 编 程 。") == "他用Python 3.14编程。"
+
+
+@pytest.mark.parametrize("language", ["zh", "ja"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "参见 PEP 8. 这是 :func:`open` 的``None``, e.g. 3.14，“引号”——和…",
+        "它返回 1,000 个'x'. A.B. 的 don't (foo)/bar-baz 以及 a@b.c.",
+        "カーの「です」 Mr. 東京 no. 5 ⺀x",
+        "only ASCII, no. 5 then.",
+    ],
+)
+def test_characters_are_what_moses_makes_of_the_whole_line(language, line):
+    apart = "".join(f" {letter} " if re.match(f"[{_IDEOGRAPH}]", letter) else letter for letter in line)
+    whole = MosesTokenizer(language).tokenize(apart, return_str=True, escape=True)
+    assert preprocessing(language=language, tokenizer="characters")(line) == whole
 
 
 def test_preprocessing_can_be_sent_to_another_process():

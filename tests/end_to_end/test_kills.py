@@ -134,6 +134,46 @@ def test_a_validation_that_was_broken_off_is_done_again(tmp_path):
     assert broken_off
 
 
+BROKEN_OFF_THEN_KILLED = """
+import os, runpy, signal, sys
+from nmt.training import checkpoints
+
+def at_the_second(hook, then):
+    def hooked(self, trainer, module, *rest):
+        now = self.validating and trainer.global_step == 14
+        if now and then == signal.SIGTERM:
+            self._ask(then, None)
+        hook(self, trainer, module, *rest)
+        if now and then == signal.SIGKILL:
+            os.kill(os.getpid(), then)
+    return hooked
+
+moment, number = sys.argv.pop(1), int(sys.argv.pop(1))
+setattr(checkpoints.Last, moment, at_the_second(getattr(checkpoints.Last, moment), number))
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+@pytest.mark.slow
+def test_a_validation_done_again_is_done_once(whole, tmp_path):
+    """Broken off, then done again and saved, and killed then: what was saved is of a validation that ended."""
+    for moment, sent, status in (
+        ("on_validation_batch_end", signal.SIGTERM, 143),
+        ("on_validation_end", signal.SIGKILL, -signal.SIGKILL),
+    ):
+        command = [sys.executable, "-c", BROKEN_OFF_THEN_KILLED, moment, str(int(sent)), ROOT / "train.py"]
+        ran = subprocess.run(
+            [*command, *SETTINGS, f"hydra.run.dir={tmp_path}/run"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert ran.returncode == status, ran.stderr
+    assert "from step 14" in trained(tmp_path / "run")
+    assert_the_same(tmp_path / "run", whole)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_run_told_to_stop_saves_first_and_loses_no_step(whole, tmp_path, sent, status):
