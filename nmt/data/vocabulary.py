@@ -103,8 +103,14 @@ class Vocabulary:
         return ["".join(group) for group in self._words_of_pieces(self.pieces(numbers))]
 
     def word_of_piece(self, numbers: Iterable[int]) -> list[int]:
-        """For each piece the position of the word it belongs to."""
+        """For each piece the position of the word it belongs to, as far as the pieces tell: an unknown one does not
+        tell whether it ends a word."""
         return [word for word, group in enumerate(self._words_of_pieces(self.pieces(numbers))) for _ in group]
+
+    def word_of_piece_in(self, words: list[str]) -> list[int]:
+        """For each piece that `words` are made of the position of its word."""
+        counts = [len(pieces) for pieces in self._pieces_of_words(words)] if self.subwords else np.ones(len(words), int)
+        return np.repeat(np.arange(len(words)), counts).tolist()
 
     def _words_of_pieces(self, pieces: list[str]) -> Iterator[list[str]]:
         if not self.subwords:

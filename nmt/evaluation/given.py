@@ -43,10 +43,11 @@ def scored(translator: TextTranslator, lines: Iterator[Line]) -> Iterator[Given]
 
 def _scored_block(translator: TextTranslator, lines: list[Line]) -> list[Given]:
     languages = translator.languages
+    words = [[language.preprocessing(line[side]).split() for line in lines] for side, language in enumerate(languages)]
     text = Sides(
         *(
-            EncodedText.of_lines(language.vocabulary, [language.preprocessing(line[side]) for line in lines])
-            for side, language in enumerate(languages)
+            EncodedText.of_lines(language.vocabulary, [" ".join(line) for line in own])
+            for language, own in zip(languages, words, strict=True)
         )
     )
     found: list = [None] * len(lines)
@@ -55,14 +56,13 @@ def _scored_block(translator: TextTranslator, lines: list[Line]) -> list[Given]:
         forced = force(translator.model, examples.to(torch.device(translator.device)))
         scores, alignments = forced.word_scores.cpu().numpy(), forced.alignment.cpu().numpy()
         for place, number in enumerate(batch):
-            source, target = text.source[number], text.target[number]
-            rows, columns = len(target) + 1, int(examples.source_lengths[place])
+            rows, columns = len(text.target[number]) + 1, int(examples.source_lengths[place])
             places = []
-            for language, row, ended in zip(languages, (source, target), (columns > len(source), True), strict=True):
-                own = language.vocabulary.word_of_piece(row)
-                places.append(own + [max(own, default=-1) + 1] * ended)
+            for language, own, ended in zip(languages, words, (columns > len(text.source[number]), True), strict=True):
+                pieces = language.vocabulary.word_of_piece_in(own[number])
+                places.append(pieces + [len(own[number])] * ended)
             found[number] = Given(
-                languages.target.vocabulary.words(target),
+                words[1][number],
                 of_words(scores[:rows, place], places[1]),
                 to_words(alignments[:rows, place, :columns], *places),
             )

@@ -132,14 +132,16 @@ class TextTranslator:
 
     def spell(self, line: str, source: np.ndarray, best: Hypothesis) -> Translation:
         """A hypothesis in words, beside those of the line, which the vocabulary may not know."""
+        own, vocabulary = line.split(), self.languages.target.vocabulary
+        places = [
+            self.languages.source.vocabulary.word_of_piece_in(own)[: len(source)],
+            vocabulary.word_of_piece(best.words),
+        ]
+        words = [own, vocabulary.words(best.words)]
         ends = best.alignment.shape[1] > len(source), best.alignment.shape[0] > len(best.words)
-        words, places = [], []
-        for language, numbers, ended in zip(self.languages, (source, best.words), ends, strict=True):
-            spelled = language.vocabulary.words(numbers)
-            words.append(spelled + [SPECIAL[END]] * ended)
-            places.append(language.vocabulary.word_of_piece(numbers) + [len(spelled)] * ended)
-        if len(known := line.split()) == len(words[0]) - ends[0]:
-            words[0][: len(known)] = known
+        for side, ended in enumerate(ends):
+            places[side] += [len(words[side])] * ended
+            words[side] += [SPECIAL[END]] * ended
         said = " ".join(words[1][: len(words[1]) - ends[1]])
         return Translation(
             *words,

@@ -1,5 +1,6 @@
 """Words and pieces to numbers and back."""
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
@@ -39,6 +40,17 @@ def test_pieces_know_their_word():
     assert vocabulary.word_of_piece(row) == [0, 0, 0, 1, 2, 2, 2]
     assert vocabulary.ends_word[row].tolist() == [False, False, True, True, False, False, True]
     assert vocabulary.ends_word[END]
+
+
+@pytest.mark.parametrize("line", ["low b low", "loq b", "q 科 学 b", "x</s>y b", "b"])
+@pytest.mark.parametrize("kind", ["words", "bpe"])
+def test_words_that_are_known_tell_where_pieces_belong_though_letters_are_unknown(kind, line):
+    vocabulary, words = learn(kind, size=14), line.split()
+    places = vocabulary.word_of_piece_in(words)
+    for position, word in enumerate(words):
+        alone = vocabulary.encode([word])[0]
+        assert vocabulary.encode([line])[0][np.array(places) == position].tolist() == alone.tolist()
+    assert len(places) == len(vocabulary.encode([line])[0])
 
 
 def test_text_that_spells_a_special_symbol_is_unknown_and_ends_nothing():
