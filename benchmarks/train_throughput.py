@@ -9,7 +9,8 @@
                                                                       what mechanisms cost over plain attention
 
 Every system runs in a process of its own, `--rounds` times, one after the other, so that a machine that drifts drifts
-for all of them; ratios are taken within a round. The first third of the updates is warm-up.
+for all of them; ratios are taken within a round. The first third of our updates is warm-up, the
+first half of the others'.
 """
 
 import argparse

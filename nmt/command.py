@@ -32,6 +32,7 @@ from nmt.errors import ConfigurationError, UserError
 # Overrides of a run that may be somebody else's: none that calls what it names, reads the environment or is an option.
 OWN = r"(?:twice|half|default):|oc\.env:NMT_(?:DATA|CACHE)[,}]|\w[\w.]*\}"
 FOREIGN = re.compile(rf"^[+~]*(?:-|hydra\b)|_target_|\$\{{(?!{OWN})")
+OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which a run was a job of
 WANTS_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 CONFIGURATIONS = Path(__file__).parent.parent / "conf"
 
@@ -105,8 +106,9 @@ def repeating(arguments: list[str]) -> list[str]:
     for override in overrides:
         if FOREIGN.search(str(override)):
             raise UserError(f"run={folder}: refused to repeat {override}; where you trust it, write it yourself")
+    own = [override for override in overrides if not OF_SWEEPS.match(str(override))]
     others = [argument for argument in arguments if not argument.startswith("run=")]
-    return [*overrides, f"repeats={quoted(folder.absolute())}", *others]
+    return [*own, f"repeats={quoted(folder.absolute())}", *others]
 
 
 def quoted(path: Path) -> str:
@@ -179,6 +181,8 @@ def _explain_configuration(error: BaseException) -> str | None:
         return f"cannot read the argument {error.override}: {_first_line(error)}"
     if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)/(\w+)'. No", str(error))):
         return f"{part[1]}/{part[2]}: the {part[1]} chosen has no {part[2]}; leave it out, or choose another {part[1]}"
+    if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)'\. No", str(error))):
+        return f"{part[1]}: none is chosen by default, so a choice is added: +{part[1]}=…"
     if isinstance(error, ConfigCompositionException) and isinstance(error.__cause__, OmegaConfBaseException):
         return None  # the cause knows more
     if isinstance(error, InstantiationException):

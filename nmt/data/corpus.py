@@ -41,7 +41,7 @@ class FilePairs:
         references: Sequence[str] = (),
     ):
         if empty_side not in ("error", "drop"):
-            raise DataError(f"data.empty_side={empty_side}: choose error or drop")
+            raise DataError(f"data.reader.empty_side={empty_side}: choose error or drop")
         self.source, self.target, self.empty_side = Path(source), Path(target), empty_side
         self.alignments, self.alignments_base = alignments, alignments_base
         self.references = [Path(file) for file in references]
@@ -89,7 +89,7 @@ class FilePairs:
         if self.empty_side == "error":
             raise DataError(
                 f"{file}, line {number}: empty, but its other side is not; mend the line, or drop such pairs with "
-                "data.empty_side=drop"
+                "data.reader.empty_side=drop"
             )
         self.blank += 1
 

@@ -16,7 +16,7 @@ _IDEOGRAPH = "\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\
 class Preprocessing:
     """What happens to raw text before the vocabulary. A plain value, so that worker processes can be sent one.
 
-    tokenizer: `none` – already separated by white space; `moses`; `characters` – Chinese and Japanese characters stand
+    tokenizer: `none` – already separated by white space; `moses`; `characters` – Chinese characters (kanji too) stand
     alone, other text is split as Moses does.
     """
 

@@ -73,7 +73,9 @@ class Vocabulary:
         return self.tokenizer.token_to_id(piece) is not None
 
     def encode_flat(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """All numbers one after another, and how many each line has; without start and end symbols. Uses every core."""
+        """All numbers one after another, and how many each line has; without start and end symbols.
+
+        Pieces are found on every core."""
         numbers = self._pieces_of_words(lines) if self.subwords else self._numbers_of_words(lines)
         lengths = np.fromiter(map(len, numbers), dtype=np.int64, count=len(numbers))
         flat = np.fromiter(chain.from_iterable(numbers), dtype=np.int32, count=int(lengths.sum()))

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "SimHei")
 
 
-def draw(source: list[str], target: list[str], weights: np.ndarray, title: str = "") -> Figure:
+def draw(source: list[str], target: list[str], weights: np.ndarray) -> Figure:
     """`weights` (target, source) between 0 and 1."""
     known = {font.name for font in font_manager.fontManager.ttflist}
     fonts = [name for name in FONTS if name in known]
@@ -19,8 +19,6 @@ def draw(source: list[str], target: list[str], weights: np.ndarray, title: str =
     axes.set_yticks(range(len(target)), [_plain(word) for word in target], fontfamily=fonts, fontsize=8)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
-    if title:
-        axes.set_title(_plain(title), fontfamily=fonts, fontsize=9)
     return figure
 
 

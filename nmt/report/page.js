@@ -139,15 +139,14 @@ function following(looks, paint) {
 function learningCurves() {
   const kinds = [["loss", "Loss"], ["perplexity", "Perplexity"], ["bleu", "BLEU"]].filter(([key]) => runs.some(run => run.curves[key]));
   if (!kinds.length) return;
-  const timed = runs.some(run => run.seconds && run.steps), worded = runs.some(run => run.curves.words);
+  const timed = runs.some(run => run.seconds && run.steps);
   const against = make("select", { id: "against", onchange: () => repaint() }, make("option", { value: "steps" }, "steps"),
-    worded ? make("option", { value: "words" }, "words seen") : null, timed ? make("option", { value: "time" }, "time") : null);
+    timed ? make("option", { value: "time" }, "time") : null);
   const converted = (run, steps) => {
     if (against.value === "time") return run.seconds && run.steps ? steps.map(step => step / run.steps * run.seconds) : null;
-    if (against.value === "words") return run.curves.words ? steps.map(step => atStep(run.curves.words, step)) : null;
     return steps;
   };
-  const label = { steps: "steps", words: "target words seen", time: "time, at each run's mean pace" };
+  const label = { steps: "steps", time: "time, at each run's mean pace" };
   const { place, repaint } = following("charts", () => kinds.map(([key, title]) => {
     const series = runs.filter(run => visible.has(run.system) && run.curves[key]).flatMap(run =>
       Object.entries(run.curves[key]).map(([column, [steps, ys]]) => ({
@@ -158,14 +157,6 @@ function learningCurves() {
   }));
   part("curves", "Learning curves", "A line a run; runs of one system share its colour. The highest values are cut off where they would press the others flat.",
     make("div", { class: "controls" }, make("label", {}, "Against", against)), legend(), place);
-}
-
-function atStep([steps, words], step) {
-  const next = steps.findIndex(known => known >= step);
-  if (next < 0) return words[words.length - 1];
-  if (next === 0) return steps[0] ? words[0] * step / steps[0] : words[0];
-  const share = (step - steps[next - 1]) / (steps[next] - steps[next - 1]);
-  return words[next - 1] + share * (words[next] - words[next - 1]);
 }
 
 function settingsThatDiffer() {

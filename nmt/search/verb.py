@@ -216,13 +216,20 @@ def _report_long(number: int, parts: int, longest: int, cut: bool) -> None:
     tqdm.write(said, file=sys.stderr)
 
 
+def _writer(suffix: str) -> Callable[..., TextIO]:
+    if suffix == ".zst":
+        import zstandard
+
+        return zstandard.open
+    return gzip.open if suffix == ".gz" else open
+
+
 @contextmanager
 def _written(path: Path) -> Iterator[TextIO]:
     """Under its name when it is whole; what was written before an interruption stays beside it."""
     draft = path.with_name(f"{path.name}.part")
-    write = gzip.open if path.suffix == ".gz" else open
     try:
-        opened = write(draft, "wt", encoding="utf-8")
+        opened = _writer(path.suffix)(draft, "wt", encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"output={path}: cannot be written ({error.strerror})") from None
     with opened as stream:

@@ -38,7 +38,7 @@ def test_blank_pairs_are_dropped_and_counted(pair_of_files):
 
 
 def test_one_empty_side_is_an_error_unless_it_may_be_dropped(pair_of_files):
-    with pytest.raises(DataError, match=r"a\.tgt, line 2: empty, but its other side is not.*data\.empty_side=drop"):
+    with pytest.raises(DataError, match=r"a\.tgt, line 2: empty, but its .* data\.reader\.empty_side=drop"):
         list(pair_of_files(b"a\nb\nc\n", b"x\n\nz\n"))
     pairs = pair_of_files(b"a\nb\nc\n", b"x\n\nz\n", empty_side="drop")
     assert len(list(pairs)) == 2

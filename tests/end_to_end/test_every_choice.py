@@ -13,10 +13,8 @@ from nmt.search.settings import Search
 from nmt.search.verb import translator_of
 
 GROUPS = ("encoder", "decoder", "attention", "memory", "optimizer", "initialization", "callbacks", "experiment")
-OF_FILES = tuple(f"data={name}" for name in ("multi30k", "tatoeba_deen", "am3_zhen", "pydocs_zhen")) + (
-    "experiment=multi30k",
-    "experiment=pydocs_zhen",
-)
+OF_FILES = ("data=multi30k", "data=tatoeba_deen", "data=am3_zhen", "data=pydocs_zhen")
+OF_FILES = (*OF_FILES, "experiment=multi30k", "experiment=pydocs_zhen")
 HARDWARE = {"gpu", "ddp", "slurm"}  # choices that need what a test machine may lack
 
 

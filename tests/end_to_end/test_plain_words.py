@@ -33,6 +33,7 @@ MISTAKES = {
     "=3": "an argument has no key before its =",
     "experiment=luong2015/bse": r"experiment=luong2015/bse: no such choice; .*did you mean luong2015/base\?",
     "init_from=/nowhere": "init_from: run=/nowhere: no such folder or checkpoint",
+    "table=tu2016_table1": r"table: none is chosen by default, so a choice is added: \+table=…",
     "+table=tu2016": "table=tu2016: no such choice; there are luong2015_table1",
     "experiment=dmo": "experiment=dmo: no such choice; there are .*did you mean demo",
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import zstandard
 from commands import answer, command
 
 from nmt.command import defaults_of
@@ -48,15 +49,21 @@ def test_the_settings_files_name_every_setting_of_a_search_with_its_default():
     assert search_of(defaults_of("translate")) == search_of(defaults_of("evaluate")) == Search()
 
 
-def test_files_plain_and_gzip_give_what_pipes_give(run, tmp_path):
+def test_files_plain_and_packed_give_what_pipes_give(run, tmp_path):
     piped = command("translate", f"run={run}", "beam=2", stdin=as_text(LINES)).stdout
     assert piped.count("\n") == 25
     (tmp_path / "plain").write_bytes(as_text(LINES))
     (tmp_path / "packed.gz").write_bytes(gzip.compress(as_text(LINES)))
-    for source, target in (("plain", "out"), ("packed.gz", "out.gz")):
+    (tmp_path / "packed.zst").write_bytes(zstandard.compress(as_text(LINES)))
+    unpack = {
+        "out": bytes,
+        "out.gz": gzip.decompress,
+        "out.zst": zstandard.ZstdDecompressor().decompressobj().decompress,
+    }
+    for source, target in (("plain", "out"), ("packed.gz", "out.gz"), ("packed.zst", "out.zst")):
         command("translate", f"run={run}", "beam=2", f"input={tmp_path}/{source}", f"output={tmp_path}/{target}")
         written = (tmp_path / target).read_bytes()
-        assert (gzip.decompress(written) if target.endswith("gz") else written).decode() == piped
+        assert unpack[target](written).decode() == piped
         assert not (tmp_path / f"{target}.part").exists()
     (tmp_path / "cut.gz").write_bytes(gzip.compress(as_text(LINES))[:100])
     done = command("translate", f"run={run}", f"input={tmp_path}/cut.gz", f"output={tmp_path}/cut", check=False)
