@@ -86,12 +86,8 @@ def all_scores(
     language: str,
     tokenize: str,
     lowercase: bool,
-    tokenized: tuple[list[str], list[list[str]]] | None = None,
 ) -> dict[str, Score]:
-    """Of detokenised text in a language; `bleu` and what is made of it count as `tokenize` and `lowercase` say.
-
-    `tokenized` are hypotheses and references as the model sees them, for multi-bleu.
-    """
+    """Of detokenised text in a language; `bleu` and what is made of it count as `tokenize` and `lowercase` say."""
     spaceless = language in WITHOUT_SPACES
     ter = TER(case_sensitive=not lowercase, normalized=spaceless, asian_support=spaceless)
     metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
@@ -106,8 +102,6 @@ def all_scores(
         "ter": _scored(ter, hypotheses, references),
         "ribes": ribes(hypotheses, references, tokenize=tokenize, lowercase=lowercase),
     }
-    if tokenized is not None:
-        scores["bleu_tokenized"] = flavoured_bleu("tokenized", *tokenized)
     signature, ter_signature = scores["bleu"].signature, scores["ter"].signature
     lengths = f"{bleu.sys_len} words, {bleu.ref_len} in the references"
     return scores | {
