@@ -61,8 +61,8 @@ class Candidates:
             _check(*lists)
         except Exception as error:  # a damaged archive fails in as many ways as there are to damage one
             raise DataError(
-                f"{path}: cannot be read as candidate lists ({error}); in the cache it is made anew once removed, a run "
-                "can be searched without (candidates=false)"
+                f"{path}: cannot be read as candidate lists ({error}); in the cache it is made anew once removed, a "
+                "run can be searched without (candidates=false)"
             ) from None
         return cls(*lists)
 
