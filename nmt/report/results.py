@@ -53,13 +53,17 @@ def keep(name: str, study: Mapping[str, Any]) -> None:
     kept: dict[str, Any] = {}
     runs = find_runs(study["runs"])
     name_runs(runs)
+    rows = [row_of(run) for run in runs]
+    begun = [row for row in rows if row["status"] != "waiting"]
+    waiting = {row["run"] for row in rows} - {row["run"] for row in begun}
     for test in study["tests"]:
         page = Path(study["runs"][0]) / f"{name}_{test}.html"
         settings = OmegaConf.merge(defaults_of("compare"), {"output": str(page), "test": test})
         settings.baseline = study.get("baseline")
         print(compare(study["runs"], settings))
         kept[test] = read_json(page.with_suffix(".json"))
-    write_json(RESULTS / f"{name}.json", {"tests": kept, "runs": [row_of(run) for run in runs]})
+        kept[test]["not_compared"] = [one for one in kept[test]["not_compared"] if one["run"] not in waiting]
+    write_json(RESULTS / f"{name}.json", {"tests": kept, "runs": begun, "waiting": len(waiting)})
 
 
 def row_of(run: RunFolder) -> dict[str, Any]:
@@ -87,6 +91,8 @@ def _commands(commands: list[str]) -> str:
 def _kept(kept: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     parts = [f"### {test}\n\n{sections(tables, level=4)}" for test, tables in kept["tests"].items()]
     parts.append(f"### The runs\n\n{_runs(kept['runs'])}")
+    if waiting := kept.get("waiting", 0):
+        parts.append(f"{waiting} more {'has' if waiting == 1 else 'have'} not begun.\n")
     if study.get("reading"):
         parts.append(f"### What it says\n\n{study['reading'].strip()}\n")
     return "\n".join(parts)

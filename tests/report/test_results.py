@@ -67,7 +67,8 @@ def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
     assert "| 012345678+ |" in text
     assert "Abacus, 2 threads" in text
     assert "| failed | 2 | failed |" in text
-    assert "| waiting |  | waiting |" in text
+    assert "waiting |" not in text
+    assert "\n1 more has not begun.\n" in text
     assert "| damaged |  | summary.json" in text
     assert "#### Not compared" in text
     assert text.endswith("### What it says\n\nThe one.\n")
