@@ -71,8 +71,10 @@ def row_of(run: RunFolder) -> dict[str, Any]:
         summary = run.summary
     except UnreadableError as error:
         summary = {"status": run.state or str(error)}
-    kept = ("status", "best", "steps", "wall_seconds", "machine", "git_commit", "started")
-    return {"run": run.name, "seed": run.seed, "overrides": run.overrides} | {name: summary.get(name) for name in kept}
+    kept = ("status", "steps", "wall_seconds", "machine", "git_commit", "started")
+    best = {name: value for name, value in (summary.get("best") or {}).items() if name in ("metric", "score")}
+    row = {"run": run.name, "seed": run.seed, "overrides": run.overrides, "best": best}
+    return row | {name: summary.get(name) for name in kept}
 
 
 def results(studies: Mapping[str, Any]) -> str:
@@ -104,7 +106,7 @@ def _runs(rows: list[Mapping[str, Any]]) -> str:
 
 
 def _run(row: Mapping[str, Any]) -> list[Any]:
-    best, seconds = row["best"] or {}, row["wall_seconds"]
+    best, seconds = row["best"], row["wall_seconds"]
     score = f"{best['score']:.2f} ({best['metric']})" if best else ""
     on = said(row["machine"]) if row["machine"] else ""
     time = clock(seconds) if is_number(seconds) else ""

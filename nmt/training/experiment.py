@@ -256,7 +256,9 @@ def _results(trainer: Trainer, metrics_before: Mapping[str, float]) -> dict[str,
         results["best"] = {
             "metric": checkpoint.monitor,
             "score": float(checkpoint.best_model_score),
-            "checkpoint": os.path.relpath(checkpoint.best_model_path, trainer.default_root_dir),
+            "checkpoint": os.path.relpath(
+                *map(os.path.realpath, (checkpoint.best_model_path, trainer.default_root_dir))
+            ),
         }
     return results
 

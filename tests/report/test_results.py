@@ -48,7 +48,11 @@ def test_a_study_that_was_not_run_says_so(results):
 
 def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
     machine = {"processor": "Abacus", "cores": 2, "threads": 2}
-    summary = {"machine": machine, "git_commit": "0123456789abcdef+", "best": {"metric": "valid/bleu", "score": 31.234}}
+    summary = {
+        "machine": machine,
+        "git_commit": "0123456789abcdef+",
+        "best": {"metric": "valid/bleu", "score": 31.234, "checkpoint": "x"},
+    }
     write_run(tmp_path / "kinds" / "additive", mistakes=0.2, summary=summary)
     write_run(tmp_path / "kinds" / "dot", mistakes=0.05, changes={"dropout": 0.5}, summary=summary)
     write_run(tmp_path / "kinds" / "failed", seed=2, changes={"dropout": 0.7}, summary={"status": "failed"})
@@ -66,6 +70,7 @@ def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
     assert "| dot | 1 | completed | 31.23 (valid/bleu) | 400 | 1:01 |" in text
     assert "| 012345678+ |" in text
     assert "Abacus, 2 threads" in text
+    assert kept["runs"][0]["best"] == {"metric": "valid/bleu", "score": 31.234}  # of no place on a machine
     assert "| failed | 2 | failed |" in text
     assert "waiting |" not in text
     assert "\n1 more has not begun.\n" in text

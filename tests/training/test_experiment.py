@@ -1,4 +1,4 @@
-"""What a run says when it ends badly."""
+"""What a run says of itself, above all when it ends badly."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nmt.errors import UserError
-from nmt.training.experiment import explained, recorded
+from nmt.training.experiment import _results, explained, recorded
 from nmt.training.resume import Before
 
 BATCH = SimpleNamespace(sentences=torch.arange(64), source=torch.zeros(64, 48), target_input=torch.zeros(51, 64))
@@ -63,3 +63,20 @@ def test_where_even_the_summary_finds_no_room_the_runs_own_error_is_not_lost(tmp
         shutil.rmtree(folder)
         raise ValueError("broken")
     assert "cannot be written" in caplog.text
+
+
+def test_the_best_checkpoint_is_named_from_the_runs_folder_though_that_is_reached_by_a_link(tmp_path):
+    (tmp_path / "disk" / "run").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    best = SimpleNamespace(
+        monitor="valid/bleu", best_model_score=1.0, best_model_path=f"{tmp_path}/disk/run/checkpoints/best.ckpt"
+    )
+    trainer = SimpleNamespace(
+        checkpoint_callback=best,
+        global_step=1,
+        current_epoch=1,
+        lightning_module=SimpleNamespace(finite=SimpleNamespace(left_out=0, spikes=0)),
+        callback_metrics={},
+        default_root_dir=f"{tmp_path}/link/run",
+    )
+    assert _results(trainer, {})["best"]["checkpoint"] == "checkpoints/best.ckpt"
