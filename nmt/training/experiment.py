@@ -253,12 +253,11 @@ def _results(trainer: Trainer, metrics_before: Mapping[str, float]) -> dict[str,
         "last": dict(metrics_before) | {name: float(value) for name, value in sorted(trainer.callback_metrics.items())},
     }
     if checkpoint is not None and checkpoint.best_model_score is not None:
+        best, folder = map(os.path.realpath, (checkpoint.best_model_path, trainer.default_root_dir))
         results["best"] = {
             "metric": checkpoint.monitor,
             "score": float(checkpoint.best_model_score),
-            "checkpoint": os.path.relpath(
-                *map(os.path.realpath, (checkpoint.best_model_path, trainer.default_root_dir))
-            ),
+            "checkpoint": os.path.relpath(best, folder),
         }
     return results
 
