@@ -126,8 +126,13 @@ def bleu_score(totals: np.ndarray) -> BLEUScore:
 
 
 def bleu_of(totals: np.ndarray) -> np.ndarray:
-    """(corpora, 10) → BLEU of each."""
-    return np.array([bleu_score(row).score for row in totals])
+    """(…, 10) → BLEU of each corpus."""
+    return np.array([bleu_score(row).score for row in totals.reshape(-1, 10)]).reshape(totals.shape[:-1])
+
+
+def mean_bleu(totals: np.ndarray) -> np.ndarray:
+    """(run, …, 10) → BLEU, the mean over runs."""
+    return bleu_of(totals).mean(0)
 
 
 def ribes(

@@ -1,4 +1,7 @@
-"""BLEU and output length by the length of the source sentence, each with how sure it is."""
+"""BLEU and output length by the length of the source sentence, each with how sure it is.
+
+All given (run, sentence, 10) of `sentence_statistics`; of several runs what is told is the mean.
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -6,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.errors import ConfigurationError
-from nmt.evaluation.bleu import bleu_of, bleu_score
+from nmt.evaluation.bleu import mean_bleu
 from nmt.evaluation.significance import draws, interval
 
 BOUNDS = (10, 20, 30, 40, 50, 60)
@@ -36,7 +39,7 @@ def by_length(
     resamples: int = 1000,
     seed: int = 1,
 ) -> list[Bucket]:
-    """Of sources of 1–10, 11–20, … words, given `sentence_statistics`; lengths that no sentence has are left out."""
+    """Of sources of 1–10, 11–20, … words; lengths that no sentence has are left out."""
     number = bucket_numbers(source_lengths, bounds)
     chosen = ((name, number == place) for place, name in enumerate(bucket_names(bounds, first=1)))
     return _buckets(chosen, source_lengths, statistics, resamples, seed)
@@ -76,15 +79,15 @@ def _buckets(
     resamples: int,
     seed: int,
 ) -> list[Bucket]:
-    if len(source_lengths) != len(statistics):
-        raise ValueError(f"{len(statistics)} hypotheses but {len(source_lengths)} source lengths")
-    return [_bucket(name, statistics[which], resamples, seed) for name, which in chosen if which.any()]
+    if len(source_lengths) != statistics.shape[1]:
+        raise ValueError(f"{statistics.shape[1]} hypotheses but {len(source_lengths)} source lengths")
+    return [_bucket(name, statistics[:, which], resamples, seed) for name, which in chosen if which.any()]
 
 
 def _bucket(name: str, statistics: np.ndarray, resamples: int, seed: int) -> Bucket:
-    sentences = len(statistics)
-    whole = bleu_score(statistics.sum(0))
-    low, high = interval(bleu_of(draws(sentences, resamples, seed) @ statistics), sentences)
-    return Bucket(
-        name, sentences, whole.score, low, high, whole.sys_len / sentences, whole.ref_len / sentences, whole.ratio
-    )
+    sentences = statistics.shape[1]
+    totals = statistics.sum(1)
+    low, high = interval(mean_bleu(draws(sentences, resamples, seed) @ statistics), sentences)
+    said, wanted = totals[:, :2].mean(0).tolist()
+    ratio = said / wanted if wanted else 0.0
+    return Bucket(name, sentences, float(mean_bleu(totals)), low, high, said / sentences, wanted / sentences, ratio)

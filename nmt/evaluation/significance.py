@@ -1,5 +1,8 @@
 """Whether one system is better than another, or only luckier: by sentences of a test set, and by runs over seeds.
 
+A system is one run or several that differ by seed only, (run, sentence, 10) of `sentence_statistics`; its BLEU is their
+mean.
+
 sacrebleu's paired tests count only differences greater than the one found: a system against itself comes out as
 significant (p = 1 / (resamples + 1)), and by randomisation two that differ in one sentence. Here as great a difference
 counts too, and on both sides.
@@ -13,14 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.evaluation.bleu import bleu_of
+from nmt.evaluation.bleu import bleu_of, mean_bleu
 
 ROUNDING = 1e-9  # of BLEU, below which scores are the same
 SPLITS = 100_000  # ways to divide runs in two; are there more, as many are drawn
 
 
 class Comparison(NamedTuple):
-    """BLEU, and how far from the baseline's, with 95 % intervals; p is two-sided, None where nothing can be said.
+    """BLEU, and how far from the baseline's, with 95 % intervals over sentences; p is two-sided, None where nothing can
+    be said.
 
     `better` and `worse` are the sentences that raise and lower the baseline's BLEU where they replace its own.
     """
@@ -53,17 +57,18 @@ class SeedComparison(NamedTuple):
 def compare_systems(
     own: np.ndarray, systems: dict[str, np.ndarray], *, resamples: int = 1000, seed: int = 12345
 ) -> list[Comparison]:
-    """The baseline, then each system against it, all given as `sentence_statistics`.
+    """The baseline, then each system against it.
 
     All by the same draws, so that what is compared is the systems.
     """
-    drawn = draws(len(own), resamples, seed)
-    own_samples = bleu_of(drawn @ own)
-    found = [Comparison("baseline", _corpus_bleu(own), *interval(own_samples, len(own)))]
+    sentences = own.shape[1]
+    drawn = draws(sentences, resamples, seed)
+    own_samples = mean_bleu(drawn @ own)
+    found = [Comparison("baseline", _corpus_bleu(own), *interval(own_samples, sentences))]
     for name, other in systems.items():
-        if len(other) != len(own):
-            raise ValueError(f"{name}: {len(other)} sentences but {len(own)} of the baseline")
-        samples = bleu_of(drawn @ other)
+        if other.shape[1] != sentences:
+            raise ValueError(f"{name}: {other.shape[1]} sentences but {sentences} of the baseline")
+        samples = mean_bleu(drawn @ other)
         bleu, differences = _corpus_bleu(other), samples - own_samples
         difference = bleu - found[0].bleu
         better, worse = replaced_sentences(own, other)
@@ -71,10 +76,10 @@ def compare_systems(
             Comparison(
                 name,
                 bleu,
-                *interval(samples, len(other)),
+                *interval(samples, sentences),
                 difference,
-                *interval(differences, len(other)),
-                p_bootstrap=bootstrap_p(differences, difference) if len(other) > 1 else None,
+                *interval(differences, sentences),
+                p_bootstrap=bootstrap_p(differences, difference) if sentences > 1 else None,
                 p_randomization=randomization_p(own, other, resamples, seed),
                 better=better,
                 worse=worse,
@@ -106,10 +111,19 @@ def bootstrap_p(differences: np.ndarray, difference: float) -> float:
 
 
 def randomization_p(own: np.ndarray, other: np.ndarray, trials: int, seed: int) -> float:
-    """How often two systems are as far apart that swap their translations of a sentence with probability ½."""
-    swapped = np.random.default_rng(seed).integers(2, size=(trials, len(own))) @ (other - own)
-    apart = bleu_of(own.sum(0) + swapped) - bleu_of(other.sum(0) - swapped)
+    """How often systems are as far apart whose translations of a sentence are dealt out anew among all their runs."""
+    runs = np.concatenate([own, other]).astype(float)  # products of whole numbers are slow, these as exact
+    dealt = _dealt(len(runs), own.shape[1], trials, seed)
+    totals = np.array([sum((places == run) @ said for run, said in enumerate(runs)) for places in dealt])
+    apart = mean_bleu(totals[: len(own)]) - mean_bleu(totals[len(own) :])
     return _share(np.abs(apart), abs(_corpus_bleu(other) - _corpus_bleu(own)))
+
+
+@lru_cache(maxsize=2)
+def _dealt(runs: int, sentences: int, trials: int, seed: int) -> np.ndarray:
+    """(place, trial, sentence): whose translation of a sentence comes to a run's place."""
+    in_order = np.broadcast_to(np.arange(runs, dtype=np.min_scalar_type(runs)), (trials, sentences, runs))
+    return np.random.default_rng(seed).permuted(in_order, axis=2).transpose(2, 0, 1)
 
 
 def _share(values: np.ndarray, least: float) -> float:
@@ -118,8 +132,13 @@ def _share(values: np.ndarray, least: float) -> float:
 
 
 def replaced_sentences(own: np.ndarray, other: np.ndarray) -> tuple[int, int]:
-    """How many sentences of the other make the corpus' BLEU better, and worse, in place of its own (Collins 2005)."""
-    changes = bleu_of(own.sum(0) - own + other) - _corpus_bleu(own)
+    """How many sentences of the other make the corpus' BLEU better, and worse, in place of its own (Collins 2005).
+
+    The corpus of several runs is all they said, as often as is needed for both to have said as much.
+    """
+    ours, theirs = own.sum(0) * len(other), other.sum(0) * len(own)
+    whole = ours.sum(0)
+    changes = bleu_of(whole - ours + theirs) - float(bleu_of(whole))
     return int((changes > 0).sum()), int((changes < 0).sum())
 
 
@@ -131,7 +150,7 @@ def sign_test_p(better: int, worse: int) -> float:
 
 
 def _corpus_bleu(statistics: np.ndarray) -> float:
-    return float(bleu_of(statistics.sum(0)[None])[0])
+    return float(mean_bleu(statistics.sum(1)))
 
 
 def over_seeds(scores_a: list[float], scores_b: list[float]) -> SeedComparison:

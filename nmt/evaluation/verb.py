@@ -144,7 +144,8 @@ def lengths_of(
     """By the source's words."""
     preprocess = translator.languages.source.preprocessing
     lengths = [len(preprocess(line.source).split()) for line in lines]
-    statistics = sentence_statistics([translation.text for translation in translations], references, **data.score)
+    texts = [translation.text for translation in translations]
+    statistics = sentence_statistics(texts, references, **data.score)[None]  # of one run
     found = {"by_length": by_length(lengths, statistics), "longer_than": longer_than(lengths, statistics)}
     return {name: [bucket._asdict() for bucket in buckets] for name, buckets in found.items()}
 

@@ -48,6 +48,11 @@ class System(NamedTuple):
     members: list[Compared]
     settings: dict[str, Any]  # those in which systems differ
 
+    @property
+    def statistics(self) -> np.ndarray:
+        """(run, sentence, 10): what BLEU is made of."""
+        return np.array([one.on.statistics for one in self.members])
+
 
 class Field(NamedTuple):
     """All that was found."""
@@ -285,18 +290,18 @@ def spread(values: Sequence[Any]) -> dict[str, float] | None:
 
 
 def _differences(found: Field, resamples: int) -> dict[str, dict[str, Any]]:
-    """To the baseline, of all systems but itself: over sentences of the first seeds, and over all seeds."""
+    """To the baseline, of all systems but itself: over sentences, and over seeds."""
     own = found.baseline
     others = [system for system in found.systems if system is not own]
     if not others:
         return {}
-    statistics = {system.name: system.members[0].on.statistics for system in others}
-    by_sentence = compare_systems(own.members[0].on.statistics, statistics, resamples=resamples)
+    statistics = {system.name: system.statistics for system in others}
+    by_sentence = compare_systems(own.statistics, statistics, resamples=resamples)
     bleu = [one.on.scores["bleu"] for one in own.members]
     return {
         system.name: {
             "bleu": _bleu(system) - _bleu(own),
-            "first_seeds": _by_sentence(by_sentence[place]),
+            "by_sentence": _by_sentence(by_sentence[place]),
             "p_seeds": over_seeds(bleu, [one.on.scores["bleu"] for one in system.members]).p,
         }
         for place, system in enumerate(others, start=1)
@@ -309,11 +314,11 @@ def _by_sentence(comparison: Any) -> dict[str, Any]:
 
 
 def _by_length(found: Field, resamples: int) -> dict[str, Any]:
-    """Of each system's first seed; lengths are those of the baseline's source words."""
+    """Lengths are those of the baseline's source words."""
     first = found.baseline.members[0].on
     lengths = [sum(word != "</s>" for word in one.source_words) or len(one.source.split()) for one in first.sentences]
     how = {"bounds": BOUNDS if np.percentile(lengths, 95) > LONG else SHORT_BOUNDS, "resamples": resamples}
     return {
-        system.name: [bucket._asdict() for bucket in by_length(lengths, system.members[0].on.statistics, **how)]
+        system.name: [bucket._asdict() for bucket in by_length(lengths, system.statistics, **how)]
         for system in found.systems
     }

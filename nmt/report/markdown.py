@@ -16,7 +16,7 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
     others = [name for name in names if name not in FIRST]
     lines = [
         f"{tables['sentences']} sentences; differences are to {_text(tables['baseline'])}; p over sentences by paired "
-        f"bootstrap ({tables['resamples']} resamples, the first seed of each), over seeds by permutation. "
+        f"bootstrap ({tables['resamples']} resamples, BLEU the mean over seeds), over seeds by permutation. "
         f"sacrebleu {_text(tables['signature'])}",
         "",
         *table(_leaderboard(tables, [name for name in FIRST if name in names])),
@@ -42,14 +42,14 @@ def _leaderboard(tables: Mapping[str, Any], names: Sequence[str]) -> list[list[A
     rows = []
     for row in tables["systems"]:
         difference = row["difference"] or {}
-        first = difference.get("first_seeds", {})
+        by_sentence = difference.get("by_sentence", {})
         rows.append(
             [
                 row["system"],
                 *([len(row["runs"])] if several else []),
                 *(shown(row["scores"].get(name)) for name in names),
                 "baseline" if row["system"] == tables["baseline"] else _signed(difference.get("bleu")),
-                _p(first.get("p_bootstrap")),
+                _p(by_sentence.get("p_bootstrap")),
                 *([_p(difference.get("p_seeds"))] if several else []),
                 "" if row["parameters"] is None else f"{row['parameters']:,}",
                 shown(row["tokens_per_second"], digits=0),

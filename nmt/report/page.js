@@ -33,7 +33,7 @@ function columns() {
   return [
     ...scores,
     { key: "difference", head: "Δ BLEU", title: `to ${tables.baseline}`, number: true, first: -1, value: row => at(row, "bleu") ?? 0, cell: row => [row.difference ? signed(row.difference.bleu) : "0"] },
-    p("p", several ? "p, sentences" : "p", `paired bootstrap over sentences, ${tables.resamples} resamples${several ? "; first seed of each" : ""}`, row => at(row, "first_seeds", "p_bootstrap") ?? undefined),
+    p("p", several ? "p, sentences" : "p", `paired bootstrap over sentences, ${tables.resamples} resamples${several ? "; BLEU is the mean over seeds" : ""}`, row => at(row, "by_sentence", "p_bootstrap") ?? undefined),
     ...(several ? [p("p_seeds", "p, seeds", "permutation test over seeds; n seeds against n can reach no less than 2 / (2n over n)", row => at(row, "p_seeds") ?? undefined)] : []),
     { key: "parameters", head: "parameters", number: true, value: row => row.parameters ?? undefined, cell: row => [row.parameters === null ? "–" : whole(row.parameters)] },
     { key: "speed", head: "words/s", title: "target words a second in training, the median", number: true, first: -1, value: row => row.tokens_per_second?.mean, cell: row => shownSpread(row.tokens_per_second, whole) },
@@ -191,7 +191,7 @@ function lengthsAndErrors() {
   const { place } = following("stacked", () => {
     const chosen = tables.systems.map((row, number) => ({ row, number })).filter(one => visible.has(one.number));
     const series = chosen.map(({ row, number }) => ({ label: row.system, place: number, points: tables.by_length[row.system] }));
-    const chart = intervalChart({ title: "BLEU by source length", aside: several ? "words; the first seed of each" : "words", names, counts: names.map(name => buckets.get(name)), series, unit: "words" });
+    const chart = intervalChart({ title: "BLEU by source length", aside: several ? "words; the mean over seeds" : "words", names, counts: names.map(name => buckets.get(name)), series, unit: "words" });
     const bars = MEASURES.map(([key, title, aside]) => {
       const rows = chosen.filter(({ row }) => row.scores[key]).map(({ row, number }) => ({ label: row.system, place: number, ...row.scores[key] }));
       return rows.length ? barChart({ title, aside: `${aside}; less is better`, rows, format: value => value.toFixed(2) }) : null;

@@ -14,7 +14,7 @@ LENGTHS = [10, 3, 11, 61, 20]
 
 
 def counted(hypotheses, references):
-    return sentence_statistics(hypotheses, references, tokenize="none", lowercase=False)
+    return sentence_statistics(hypotheses, references, tokenize="none", lowercase=False)[None]
 
 
 def test_bounds_belong_to_the_bucket_they_name_and_empty_buckets_are_left_out():
@@ -48,6 +48,17 @@ def test_intervals_are_those_of_texts_drawn_and_scored_anew():
     assert (bucket.low, bucket.high) == pytest.approx(tuple(np.percentile(scores, (2.5, 97.5))))
     assert bucket.low < bucket.bleu < bucket.high
     assert [bucket] == by_length([5] * 12, counted(hypotheses, [references]), resamples=200, seed=3)
+
+
+def test_of_several_runs_the_mean_is_told():
+    others = ["a b c d e", "f g", "l m x", "q r s t", "a b"]
+    both = np.concatenate([counted(HYPOTHESES, [REFERENCES]), counted(others, [REFERENCES])])
+    bucket, *_ = by_length(LENGTHS, both, resamples=50)
+    alone = [by_length(LENGTHS, own[None], resamples=50)[0] for own in both]
+    assert bucket.bleu == pytest.approx((alone[0].bleu + alone[1].bleu) / 2)
+    assert bucket.words == (5 + 4 + 5 + 2) / 4
+    assert bucket.length_ratio == pytest.approx((9 + 7) / (11 + 11))
+    assert alone[1].low < bucket.low < bucket.high <= max(one.high for one in alone)
 
 
 def test_one_sentence_says_nothing_of_how_sure_its_score_is():

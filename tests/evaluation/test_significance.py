@@ -2,7 +2,7 @@
 
 import random
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 from statistics import mean
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
-from nmt.evaluation.bleu import corpus_bleu, sentence_statistics
+from nmt.evaluation.bleu import bleu_of, corpus_bleu, sentence_statistics
 from nmt.evaluation.significance import (
     bootstrap_p,
     compare_systems,
@@ -39,8 +39,12 @@ def compared(baseline, systems, references, **how):
     return compare_systems(statistics_of(baseline, references), others, **how)
 
 
+def statistics_of_runs(systems, references):
+    return np.concatenate([statistics_of(system, references) for system in systems])
+
+
 def statistics_of(system, references):
-    return sentence_statistics(system, [references], **PLAIN)
+    return sentence_statistics(system, [references], **PLAIN)[None]
 
 
 def test_the_same_system_is_never_significantly_better():
@@ -96,6 +100,65 @@ def test_two_systems_no_further_apart_than_chance_are_told_apart_as_often_as_p_s
         p = np.array([getattr(one, name) for one in found])
         assert (p <= 0.05).mean() <= 0.15
         assert 0.35 < p.mean() < 0.7
+
+
+def test_of_several_runs_the_mean_is_compared():
+    references, *systems = texts(30, 0.3, 0.25, 0.2, 0.22, 0.18)
+    own, other = statistics_of_runs(systems[:2], references), statistics_of_runs(systems[2:], references)
+    baseline, found = compare_systems(own, {"other": other}, resamples=80, seed=4)
+    scores = [corpus_bleu(system, references).score for system in systems]
+    assert (baseline.bleu, found.bleu) == pytest.approx((mean(scores[:2]), mean(scores[2:])))
+    drawn_means = []
+    for drawn in draws(30, 80, 4):
+        chosen = [index for index, times in enumerate(drawn) for _ in range(times)]
+        said = [[system[index] for index in chosen] for system in systems]
+        again = [corpus_bleu(system, [references[index] for index in chosen]).score for system in said]
+        drawn_means.append((mean(again[:2]), mean(again[2:])))
+    own_means, other_means = np.array(drawn_means).T
+    assert (baseline.low, baseline.high) == pytest.approx(tuple(np.percentile(own_means, (2.5, 97.5))))
+    differences = other_means - own_means
+    assert (found.difference_low, found.difference_high) == pytest.approx(
+        tuple(np.percentile(differences, (2.5, 97.5)))
+    )
+    assert found.p_bootstrap == bootstrap_p(differences, found.difference)
+
+
+def test_more_runs_tell_apart_what_one_does_not():
+    references, *systems = texts(80, *[0.22] * 6, *[0.18] * 6, seed=1)
+    poor, good = statistics_of_runs(systems[:6], references), statistics_of_runs(systems[6:], references)
+    _, one = compare_systems(poor[:1], {"good": good[:1]}, resamples=500)
+    _, six = compare_systems(poor, {"good": good}, resamples=500)
+    assert min(one.p_bootstrap, one.p_randomization) > 0.05
+    assert max(six.p_bootstrap, six.p_randomization) < 0.01
+
+
+def test_randomisation_deals_each_sentence_out_among_all_runs():
+    references, *systems = texts(5, 0.3, 0.2, 0.3, seed=5)
+    runs = statistics_of_runs(systems, references)
+    observed = [corpus_bleu(system, references).score for system in systems]
+    least = abs(observed[0] - mean(observed[1:]))
+    apart = []
+    for dealt in product(permutations(range(3)), repeat=5):
+        totals = np.array([runs[[who[place] for who in dealt], range(5)].sum(0) for place in range(3)])
+        own, *others = bleu_of(totals)
+        apart.append(abs(own - mean(others)))
+    exact = np.mean(np.array(apart) >= least - 1e-9)
+    assert 0.05 < exact < 0.95
+    assert randomization_p(runs[:1], runs[1:], 20_000, seed=0) == pytest.approx(exact, abs=0.02)
+
+
+def test_sentences_of_several_runs_are_replaced_in_all_they_said():
+    references, *systems = texts(12, 0.3, 0.2, 0.25)
+    own, others = systems[0], systems[1:]
+    whole = corpus_bleu(own + own, references * 2).score  # as often as the others have runs
+    changes = []
+    for index in range(12):
+        said = [[*own[:index], other[index], *own[index + 1 :]] for other in others]
+        changes.append(corpus_bleu(said[0] + said[1], references * 2).score - whole)
+    better, worse = sum(change > 1e-9 for change in changes), sum(change < -1e-9 for change in changes)
+    found = replaced_sentences(statistics_of(own, references), statistics_of_runs(others, references))
+    assert found == (better, worse)
+    assert min(found) > 0
 
 
 def test_draws_are_test_sets_of_the_same_size():

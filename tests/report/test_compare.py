@@ -81,7 +81,7 @@ def test_differences_are_to_the_baseline(sweep, tmp_path):
     assert baseline["difference"] is None
     bleu = [row["scores"]["bleu"]["mean"] for row in tables["systems"]]
     assert best["difference"]["bleu"] == pytest.approx(bleu[0] - bleu[1])
-    assert best["difference"]["first_seeds"]["p_bootstrap"] < 0.05
+    assert best["difference"]["by_sentence"]["p_bootstrap"] < 0.05
     assert best["difference"]["p_seeds"] is None  # a single run of it
     _, _, folded = compared(tmp_path, sweep, baseline="attention=additive")
     assert folded["baseline"] == "attention=additive"
