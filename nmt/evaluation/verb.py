@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -24,10 +25,11 @@ from nmt.evaluation.by_length import by_length, longer_than
 from nmt.evaluation.rare_words import by_frequency
 from nmt.run import Run, write_json, write_text
 from nmt.search.alignment import links, pharaoh
-from nmt.search.translation import TextTranslator, Translation
+from nmt.search.translation import LONGEST, TextTranslator, Translation
 from nmt.search.verb import as_plain, opened, replacing, search_of
 
 PERPLEXITY_BATCH = 64
+log = logging.getLogger(__name__)
 
 
 def evaluate_run(folder: Path, unknown: str) -> dict[str, Any]:
@@ -45,10 +47,12 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     references = references_of(pairs, lines)
     how, replaced = search_of(settings), replacing(runs, settings.unknown)
     started = time.perf_counter()
-    translations = [
-        found[0] for found in translator((line.source for line in lines), how, batch_size=settings.batch_size)
-    ]
+    found = list(translator.lines(((line.source, None) for line in lines), how, batch_size=settings.batch_size))
     seconds = time.perf_counter() - started
+    if in_parts := sum(one.parts > 1 or one.cut for one in found):
+        said = "%s: %d of %d sentences have more than %d words or pieces and were translated in parts"
+        log.warning(said, name, in_parts, len(lines), LONGEST)
+    translations = [one.translations[0] for one in found]
     unreplaced = [translation.words for translation in translations]
     translations = [replaced(translation) for translation in translations]
     folder = _folder_of(runs, settings) / name
@@ -63,6 +67,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
         "test": name,
         "sentences": len(lines),
         "blank_pairs_dropped": pairs.blank,
+        "in_parts": in_parts,
         "search": asdict(how),
         "unknown": settings.unknown,
         "scores": score(translator, data, lines, references, translations, unreplaced) | aligned,

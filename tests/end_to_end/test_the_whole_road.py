@@ -99,6 +99,8 @@ def test_evaluation_scores_and_stores_a_test_set(run):
     assert stored == scores
     hypotheses = (run / "test" / "hypotheses.txt").read_text().split("\n")[:-1]
     assert len(hypotheses) == scores["sentences"] == 30
+    assert scores["in_parts"] == 0
+    assert "in parts" not in done.stderr
     assert "tok:none" in scores["scores"]["bleu"]["signature"]
     assert {"chrf", "ter", "bleu_tokenized", "perplexity", "loss"} <= set(scores["scores"])
     alignments = np.load(run / "test" / "alignments.npz")
@@ -228,6 +230,14 @@ def test_a_users_own_files_go_the_whole_road(tmp_path):
     assert found["score"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, wanted).score)
     (system,) = compared([str(tmp_path / "run")], "news", None).systems
     assert system.members[0].on.references == wanted
+    lines = ["A man, number 1.", " ".join(["A man, number 2."] * 60), "A man, number 3."]
+    (tmp_path / "news.en").write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "news.de").write_text("Ein Mann.\n" * 3)
+    done = command("evaluate", f"run={tmp_path}/run", *news, "data.test=news", "as_json=true", cwd=tmp_path)
+    assert json.loads(done.stdout)["in_parts"] == 1
+    assert "news: 1 of 3 sentences have more than 200 words or pieces and were translated in parts" in done.stderr
+    _, whole, _ = map(json.loads, (tmp_path / "run" / "news" / "sentences.jsonl").read_text().splitlines())
+    assert whole["source_words"] == ["A", "man", ",", "number", "2", "."] * 60
     done = command("evaluate", f"run={tmp_path}/run", "data.test=new", check=False, cwd=tmp_path)
     assert done.stderr.strip().split("\n")[-1] == "error: data.test=new: no such test set; choose one of valid"
 
