@@ -49,6 +49,8 @@ def concat_of(score):
 def looking_of(model, annotations, source):
     """The attention of a sentence; `source` its words, without the end symbol."""
     looks = model.decoder.attention
+    if type(looks).__name__ == "NoAttention":
+        return attention.Nowhere(annotations)
     parts = {"score": score_of(looks.score, getattr(looks, "covered", None))}
     if looks.window:
         parts["window"] = window_of(looks.window, len(source))
@@ -137,7 +139,7 @@ def steps_of(model, annotations, last, words, looking, remembering):
             decoders.initial_states_copy(last),
             looking,
             layers=luong_layers(decoder),
-            W_c=decoder.attentional.weight,
+            W_c=decoder.attentional.weight if hasattr(decoder, "attentional") else None,
             input_feeding=decoder.input_feeding,
             memory=remembering,
         )
@@ -205,7 +207,8 @@ def literal(model, source, target):
 
 
 def penalty_of(model, looking):
-    weight = getattr(model.decoder.attention.coverage, "auxiliary", 0.0)
+    coverage = getattr(model.decoder.attention, "coverage", None)
+    weight = getattr(coverage, "auxiliary", 0.0)
     return (
         attention.fertility_penalty(looking.coverage.fertilities, looking.alignments, weight=weight) if weight else 0.0
     )
@@ -234,6 +237,8 @@ MECHANISMS = (
 COMPOSITIONS = [
     *((f"decoder={decoder}",) for decoder in ("bahdanau", "feedback", "conditional")),
     *((f"attention={name}",) for name in ("dot", "general", "concat", "location")),
+    *((f"decoder={decoder}", "attention=none") for decoder in ("bahdanau", "feedback", "conditional")),
+    *((*LUONG, "attention=none", f"decoder.input_feeding={feeding}") for feeding in ("false", "true")),
     ("attention=additive", "attention.score.bias=true"),
     ("attention=concat", "attention.score.identity_source=true", "attention.score.attention_size=32"),
     ("attention=location", "attention.score.positions=3"),

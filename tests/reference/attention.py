@@ -312,6 +312,33 @@ class Attention:
             self.C[j - 1] = self.coverage.update(j, self.C[j - 1], alpha[j - 1], self.h[j - 1], query, word)
 
 
+class Nowhere:
+    """Without attention: an empty context and weights of zero."""
+
+    def __init__(self, annotations: Sequence[Tensor]) -> None:
+        self.h, self.steps = list(annotations), 0
+
+    def read(self, i: int, query: Tensor, word: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        self.steps = i
+        return query.new_zeros(0), query.new_zeros(len(self.h))
+
+    def write(self, i: int, state: Tensor) -> None: ...
+
+    def trace(self) -> Trace:
+        nothing = self.h[0].new_zeros(self.steps, len(self.h))
+        return Trace(
+            contexts=nothing[:, :0],
+            alignments=nothing,
+            energies=nothing,
+            coverage_before=None,
+            coverage_after=None,
+            fertilities=None,
+            positions=None,
+            writing_weights=None,
+            annotations=torch.stack(self.h)[None],
+        )
+
+
 def attend(
     queries: Sequence[Tensor],
     annotations: Sequence[Tensor],

@@ -119,16 +119,18 @@ def luong(
     attention: Reader,
     *,
     layers: Sequence[Weights],
-    W_c: Tensor,
+    W_c: Tensor | None,
     input_feeding: bool = True,
     memory: Memory | None = None,
 ) -> list[Step]:
     """Luong 2015: h_i = top of a stacked LSTM([e(y_{i−1}); h̃_{i−1}]), h̃_i = tanh(W_c [c_i; h_i]), h̃_0 = 0.
 
+    Without W_c, in a model without attention, h̃_i = h_i (eq. 2).
+
     A memory (ours, no paper's) is read in the place of the top layer's state, and written with the new one.
     """
     states = list(initial_states)
-    attentional = words[0].new_zeros(W_c.shape[0])  # h̃_0 = 0
+    attentional = torch.zeros_like(states[-1][0])  # h̃_0 = 0
     steps = []
     for i in range(1, len(words) + 1):
         word, previous = words[i - 1], states[-1][0]
@@ -141,7 +143,7 @@ def luong(
             states[number] = (h, cell)
             below = h
         c, alignment = attention.read(i, below, word)  # q = h_i
-        attentional = luong_readout(below, c, W_c=W_c)  # eq. 5
+        attentional = below if W_c is None else luong_readout(below, c, W_c=W_c)  # eq. 5
         attention.write(i, below)
         if memory is not None:
             memory.write(i, below)

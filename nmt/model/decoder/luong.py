@@ -2,7 +2,7 @@
 
     h_i = top of LSTMs([e(y_{i-1}); h̃_{i-1}])     without input feeding: of e(y_{i-1}) alone
     c_i = attention.read(h_i)
-    h̃_i = tanh(W_c [c_i; h_i])                     what the softmax sees
+    h̃_i = tanh(W_c [c_i; h_i])                     what the softmax sees; h_i itself without an attention (eq. 2–3)
 
 A memory (no part of the paper) is read and written with the top layer's state, as in the GRU decoders.
 """
@@ -54,7 +54,8 @@ class Luong(nn.Module):
             self.fed_gates = nn.Linear(hidden_size, 4 * hidden_size, bias=False)
         self.layer_gates = nn.ModuleList(nn.Linear(hidden_size, 4 * hidden_size) for _ in range(layers - 1))
         self.recurrent_gates = nn.ModuleList(nn.Linear(hidden_size, 4 * hidden_size, bias=False) for _ in range(layers))
-        self.attentional = nn.Linear(attention.context_size + hidden_size, hidden_size, bias=False)  # W_c
+        if attention.context_size:
+            self.attentional = nn.Linear(attention.context_size + hidden_size, hidden_size, bias=False)  # W_c
 
     def prepare(self, embedded: Float[Tensor, "*hypotheses word"]) -> Inputs:
         return Inputs(embedded, self.word_gates(embedded))
@@ -72,7 +73,7 @@ class Luong(nn.Module):
         layers = self._run_layers(inputs, state.hidden.attentional, (*lower, (carried, top_cell)))
         hidden = layers[-1][0]
         read = self.attention.read(hidden, inputs.word, state.attention, bound.attention)
-        attentional = torch.tanh(self.attentional(torch.cat([read.context, hidden], dim=1)))
+        attentional = self._attentional_vector(read.context, hidden)
         after = State(
             Stack(layers, attentional),
             self.attention.write(hidden, read.state, bound.attention),
@@ -80,6 +81,11 @@ class Luong(nn.Module):
         )
         trace = {"alignment": read.alignment} | read.trace | memory_trace
         return Features(attentional, read.context[:, :0]), trace, after  # c_i is in h̃_i: nothing else reads it
+
+    def _attentional_vector(self, context: Tensor, hidden: Tensor) -> Tensor:
+        if not self.attention.context_size:
+            return hidden
+        return torch.tanh(self.attentional(torch.cat([context, hidden], dim=1)))
 
     def _run_layers(self, inputs: Inputs, fed: Tensor, before: tuple) -> tuple[tuple[Tensor, Tensor], ...]:
         gates = inputs.gates + self.fed_gates(fed) if self.input_feeding else inputs.gates
