@@ -28,10 +28,14 @@ from yaml import YAMLError
 
 import nmt.resolvers  # noqa: F401 – the configuration files use them
 from nmt.errors import ConfigurationError, UserError
+from nmt.trust import REFERRED
 
-# Overrides of a run that may be somebody else's: none that calls what it names, reads the environment or is an option.
-OWN = r"(?:twice|half|default):|oc\.env:NMT_(?:DATA|CACHE)[,}]|\w[\w.]*\}"
-FOREIGN = re.compile(rf"^[+~]*(?:-|hydra\b)|_target_|\$\{{(?!{OWN})")
+# Overrides of a run that may be somebody else's: none that calls what it names, reads the environment, is an option, or
+# says where files are written.
+PLACES = (
+    r"logger[.=].*(?:path|dir)|callbacks[.=].*path|data[.=].*cache|pretraining_folder|(?:name|sweep)=\W*(?:/|.*\.\.)"
+)
+FOREIGN = re.compile(rf"^[+~]*(?:-|hydra\b|{PLACES})|_target_|\$\{{(?!{REFERRED})")
 OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which a run was a job of
 WANTS_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 CONFIGURATIONS = Path(__file__).parent.parent / "conf"
@@ -153,7 +157,7 @@ def explain(error: BaseException) -> str:
             return str(cause)
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             where = f"{cause.filename}: " if cause.filename else ""
-            return f"{where}{cause.strerror}; once there is room, the same command goes on"
+            return f"{where}{cause.strerror}; once there is room, give the same command again"
     for cause in chain:
         if explained := _explain_configuration(cause):
             return explained

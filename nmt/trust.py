@@ -12,7 +12,8 @@ TRUSTED = ("nmt.model.", "nmt.data.", "torch.nn.init.")
 READ = ("model", "data")  # of a stored configuration, with what these refer to
 # What stored settings may refer to: each other, sizes computed from them, and where data lie; nothing else of whoever
 # opens the run: no other variable of the environment, which may be a secret.
-REFERENCE = re.compile(r"\$\{(?:(?:twice|half|default):|oc\.env:NMT_(?:DATA|CACHE)[,}]|(?P<section>\w+)[.\w]*\})")
+REFERRED = r"(?:(?:twice|half|default):|oc\.env:NMT_(?:DATA|CACHE)[,}]|(?P<section>\w+)[.\w]*\})"
+REFERENCE = re.compile(rf"\$\{{{REFERRED}")
 
 
 def check_references(config: Mapping[str, Any]) -> None:

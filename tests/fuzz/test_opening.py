@@ -348,6 +348,14 @@ def test_a_test_set_is_called_no_path(whole, tmp_path, name):
         "-m",
         "name=${oc.env:WANDB_API_KEY}",
         "name=${oc.decode:x}",
+        "logger.csv.path=MARKER",
+        "logger={csv: {_partial_: true, path: MARKER}}",
+        "callbacks.last.dirpath=MARKER",
+        "++callbacks.checkpoint.dirpath=MARKER",
+        "pretraining_folder=MARKER",
+        "data.cache=MARKER",
+        "name=../../elsewhere",
+        "name='/elsewhere'",
     ],
 )
 def test_repeating_a_foreign_run_runs_nothing(tmp_path, capsys, monkeypatch, override):
