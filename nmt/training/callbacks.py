@@ -5,16 +5,19 @@ import logging
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pytorch_lightning import Callback, Trainer
-from torch import Tensor
+from pytorch_lightning.loggers import Logger
 
 from nmt.data.batches import Batch
+from nmt.data.prepared import SIDES
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.training.module import Training
+from nmt.training.ranks import highest
 
 log = logging.getLogger(__name__)
 
@@ -68,13 +71,19 @@ class MedianPruning(Callback):
         if trainer.sanity_checking:
             return
         self.scores.append(float(trainer.callback_metrics["valid/bleu"]))
-        done = len(self.scores)
-        others = [scores for scores in self._of_the_others(Path(trainer.default_root_dir)) if len(scores) >= done]
-        if done > self.warm_up and len(others) >= self.siblings:
-            median = statistics.median(max(scores[:done]) for scores in others)
-            if max(self.scores) < median:
-                log.info("pruned: the best of %d validations, %.4g, is below %.4g", done, max(self.scores), median)
-                trainer.should_stop = True
+        if highest(int(self._is_behind(Path(trainer.default_root_dir))), module.device):
+            trainer.should_stop = True
+
+    def _is_behind(self, own: Path) -> bool:
+        """Each rank reads the others' files at a moment of its own, so that ranks may not agree."""
+        done, best = len(self.scores), max(self.scores)
+        others = [scores for scores in self._of_the_others(own) if len(scores) >= done]
+        if done <= self.warm_up or len(others) < self.siblings:
+            return False
+        median = statistics.median(max(scores[:done]) for scores in others)
+        if best < median:
+            log.info("pruned: the best of %d validations, %.4g, is below %.4g", done, best, median)
+        return best < median
 
     def _of_the_others(self, own: Path) -> list[list[float]]:
         found = []
@@ -97,7 +106,8 @@ class GradientNorm(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
-        module.log("train/gradient_norm", module.gradient_norm, rank_zero_only=True, batch_size=1)
+        if module.gradient_norm is not None:
+            module.log("train/gradient_norm", module.gradient_norm, rank_zero_only=True, batch_size=1)
 
 
 class Progress(Callback):
@@ -128,6 +138,55 @@ class Progress(Callback):
             log.info("epoch %d, step %d, %s: %s", trainer.current_epoch, trainer.global_step, what, values)
 
 
+class Shown(NamedTuple):
+    """A sentence in words, and its alignment over the pieces of both sides."""
+
+    source: str
+    reference: str
+    translation: str
+    source_pieces: list[str]
+    target_pieces: list[str]
+    alignment: np.ndarray
+
+    @property
+    def words(self) -> list[str]:
+        return [self.source, self.reference, self.translation]
+
+
+def _sentence(module: Training, number: int, source: str, reference: str) -> Shown:
+    best, prepared = module.translated[number], module.prepared
+    languages = prepared.languages
+    pieces = languages.source.vocabulary.pieces(prepared.split("valid").source[number])
+    said = languages.target.vocabulary.pieces(best.words)
+    ends = best.alignment.shape[1] - len(pieces), best.alignment.shape[0] - len(said)
+    pieces, said = (side + [SPECIAL[END]] * end for side, end in zip((pieces, said), ends, strict=True))
+    return Shown(source, reference, languages.target.words(best.words), pieces, said, best.alignment)
+
+
+def _way_to_show(logger: Logger) -> Callable[[Logger, list[Shown], int], None] | None:
+    if hasattr(logger, "log_table"):
+        return _to_wandb
+    return _to_tensorboard if hasattr(logger.experiment, "add_image") else None
+
+
+def _to_wandb(logger: Logger, shown: list[Shown], step: int) -> None:
+    logger.log_table("valid/translations", ["source", "reference", "translation"], [one.words for one in shown])
+    for number, one in enumerate(shown):  # one key a picture: W&B shows a list at one size
+        logger.log_image(f"valid/alignment_{number}", [_image(one)])
+
+
+def _to_tensorboard(logger: Logger, shown: list[Shown], step: int) -> None:
+    for number, one in enumerate(shown):
+        logger.experiment.add_image(f"valid/alignment_{number}", _image(one), step, dataformats="HWC")
+        logger.experiment.add_text(f"valid/translation_{number}", "  \n".join(one.words), step)
+
+
+def _image(shown: Shown) -> np.ndarray:
+    from nmt.evaluation.heatmap import draw, to_pixels
+
+    return to_pixels(draw(shown.source_pieces, shown.target_pieces, shown.alignment))
+
+
 class Translations(Callback):
     """The first validation sentences, translated: as a table and as alignment heatmaps, where a logger takes them."""
 
@@ -137,35 +196,12 @@ class Translations(Callback):
     def on_validation_end(self, trainer: Trainer, module: Training) -> None:
         if trainer.sanity_checking or not trainer.is_global_zero:
             return
-        shown = [self._sentence(module, number) for number in range(self.count) if number in module.translated]
-        for logger in trainer.loggers:
-            if hasattr(logger, "log_table"):  # W&B
-                logger.log_table(
-                    "valid/translations", ["source", "reference", "translation"], [row for row, _ in shown]
-                )
-                for number, (_, heatmap) in enumerate(shown):  # one key a picture: W&B shows a list at one size
-                    logger.log_image(f"valid/alignment_{number}", [_image(*heatmap)])
-            elif hasattr(logger.experiment, "add_image"):  # TensorBoard
-                for number, (row, heatmap) in enumerate(shown):
-                    image = _image(*heatmap)
-                    logger.experiment.add_image(
-                        f"valid/alignment_{number}", image, trainer.global_step, dataformats="HWC"
-                    )
-                    logger.experiment.add_text(f"valid/translation_{number}", "  \n".join(row), trainer.global_step)
+        shows = [(logger, show) for logger in trainer.loggers if (show := _way_to_show(logger))]
+        shown = self._sentences(module) if shows else []
+        for logger, show in shows:
+            show(logger, shown, trainer.global_step)
 
-    def _sentence(self, module: Training, number: int) -> tuple[list[str], tuple[list[str], list[str], np.ndarray]]:
-        best, prepared = module.translated[number], module.prepared
-        languages = prepared.languages
-        pieces = languages.source.vocabulary.pieces(prepared.split("valid").source[number])
-        source = pieces + [SPECIAL[END]] * (best.alignment.shape[1] - len(pieces))
-        target = languages.target.vocabulary.pieces(best.words)
-        target += [SPECIAL[END]] * (best.alignment.shape[0] - len(target))
-        said = languages.target.words(best.words)
-        lines = [prepared.lines("valid", side, raw=False)[number] for side in ("source", "target")]
-        return [*lines, said], (source, target, best.alignment)
-
-
-def _image(source: list[str], target: list[str], alignment: Tensor) -> np.ndarray:
-    from nmt.evaluation.heatmap import draw, to_pixels
-
-    return to_pixels(draw(source, target, alignment))
+    def _sentences(self, module: Training) -> list[Shown]:
+        lines = [module.prepared.lines("valid", side, raw=False) for side in SIDES]
+        numbers = (number for number in range(self.count) if number in module.translated)
+        return [_sentence(module, number, lines[0][number], lines[1][number]) for number in numbers]

@@ -59,7 +59,7 @@ class Training(pytorch_lightning.LightningModule):
         self.batches: list[Batch] = []  # of the step being made
         self.of_step: Tensor  # objective, nats and pieces so far, of this rank
         self.objective = self.nats_per_piece = math.nan  # of a step, over all ranks
-        self.gradient_norm = torch.tensor(0.0)  # of the last step, before it was clipped
+        self.gradient_norm: Tensor | None = None  # of the last step, before it was clipped
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if batch_idx % self.trainer.accumulate_grad_batches == 0:
@@ -80,7 +80,7 @@ class Training(pytorch_lightning.LightningModule):
 
     def on_validation_epoch_start(self) -> None:
         self.totals = torch.zeros(3, dtype=torch.float64)  # nats, pieces with end symbols, words with end symbols
-        self.translated = {}
+        self.translated, self.batches = {}, []
 
     def validation_step(self, batch: Batch, _: int) -> None:
         nats = self.model.loss(batch).likelihood
@@ -114,13 +114,16 @@ class Training(pytorch_lightning.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
     ) -> None:
-        """Lightning refuses fused optimisers under any mixed precision; only loss scaling (fp16) cannot have them. And
-        it does not know sparse gradients."""
-        if self.trainer.precision == "16-mixed" or gradient_clip_algorithm not in (None, "norm"):
+        """Lightning refuses fused optimisers under any mixed precision; only loss scaling (fp16) cannot have them, and
+        looks itself for what is no number. Nor does Lightning know sparse gradients."""
+        if self.trainer.precision == "16-mixed":
             self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-        else:
-            self.gradient_norm = clip_norm(self.model.parameters(), gradient_clip_val)
-            self._leave_out_what_is_no_number(optimizer)
+            return
+        by_norm = gradient_clip_algorithm in (None, "norm")
+        self.gradient_norm = clip_norm(self.model.parameters(), gradient_clip_val if by_norm else None)
+        if not by_norm:
+            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+        self._leave_out_what_is_no_number(optimizer)
 
     def _leave_out_what_is_no_number(self, optimizer: Optimizer) -> None:
         """All ranks see the same; an optimiser without gradients changes nothing."""

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from nmt.training.callbacks import MedianPruning
+from nmt.training.callbacks import MedianPruning, Translations
+from nmt.training.metrics import MetricsFile
 
 
 def trainer_in(folder, score):
@@ -35,7 +36,7 @@ def walk(sweep, scores, **settings):
     pruning = MedianPruning(sweep_folder=str(sweep), **settings)
     for number, score in enumerate(scores, start=1):
         trainer = trainer_in(sweep / "own", score)
-        pruning.on_validation_end(trainer, None)
+        pruning.on_validation_end(trainer, SimpleNamespace(device=None))
         if trainer.should_stop:
             return number
     return None
@@ -51,3 +52,15 @@ def test_a_run_below_the_median_of_the_others_best_is_stopped_after_the_warm_up(
 def test_nothing_is_stopped_while_too_few_came_as_far(sweep):
     assert walk(sweep, [0, 0, 0], warm_up=1, siblings=4) is None
     assert walk(sweep, [0, 0, 0], warm_up=0, siblings=4) == 1  # the short one came as far as this
+
+
+def test_ranks_stop_together_where_one_has_seen_more_of_the_others(sweep, monkeypatch):
+    monkeypatch.setattr("nmt.training.callbacks.highest", lambda mine, device: max(mine, 1))  # another rank's is 1
+    assert walk(sweep, [50], warm_up=0, siblings=1) == 1
+
+
+def test_translations_are_made_for_loggers_that_show_them_alone(tmp_path):
+    trainer = SimpleNamespace(
+        sanity_checking=False, is_global_zero=True, loggers=[MetricsFile(str(tmp_path / "metrics.csv"))], global_step=1
+    )
+    Translations().on_validation_end(trainer, module=None)  # nothing is asked of it

@@ -2,11 +2,15 @@
 
 import json
 import math
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from nmt.errors import ConfigurationError, UserError
 from nmt.training.finite import SURE, Finite
+from nmt.training.module import Training
 
 
 @pytest.fixture
@@ -86,3 +90,22 @@ def test_settings_without_a_sense_are_named():
         Finite(path="", most_in_a_row=0, spike=10.0)
     with pytest.raises(ConfigurationError, match=r"finite\.spike=1"):
         Finite(path="", most_in_a_row=1, spike=1)
+
+
+@pytest.mark.parametrize("algorithm", [None, "norm", "value"])
+def test_a_step_that_is_no_number_is_left_out_whatever_gradients_are_clipped_by(finite, algorithm):
+    model = torch.nn.Linear(2, 1)
+    trainer = SimpleNamespace(precision="32-true", global_step=3, is_global_zero=True)
+    training = SimpleNamespace(trainer=trainer, model=model, finite=finite, batches=[], objective=1.0)
+    training.clip_gradients = lambda *how: torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)
+    training._leave_out_what_is_no_number = partial(Training._leave_out_what_is_no_number, training)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    for gradient, left in ((2.0, 2), (math.nan, 0)):
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, gradient)
+        Training.configure_gradient_clipping(training, optimizer, 0.5, algorithm)
+        assert sum(parameter.grad is not None for parameter in model.parameters()) == left
+        if left:
+            largest = max(float(parameter.grad.abs().max()) for parameter in model.parameters())
+            assert largest == pytest.approx(0.5 if algorithm == "value" else 0.5 / math.sqrt(3), rel=1e-4)
+            assert float(training.gradient_norm) == pytest.approx(2 * math.sqrt(3))
