@@ -198,6 +198,11 @@ def _instantiated(node: DictConfig, where: str) -> Any:
     return hydra.utils.instantiate(plain)
 
 
+def scores_of(folder: Path, test: str | None) -> Path:
+    """Where a run's scores on a test set are; without one it is evaluated on the validation set."""
+    return folder / str(test or "valid") / "scores.json"
+
+
 def read_summary(folder: Path) -> dict[str, Any]:
     """Of a run's folder; empty where there is none yet, or half of one."""
     try:

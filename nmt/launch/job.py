@@ -4,8 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -26,13 +27,14 @@ class Job:
 
     overrides: tuple[str, ...]
     folder: Path
+    scores: Path | None = None  # a file without which it is not completed
 
     def summary(self) -> dict[str, Any]:
         return read_summary(self.folder)
 
     @property
     def is_completed(self) -> bool:
-        return self.summary().get("status") == "completed"
+        return self.summary().get("status") == "completed" and (self.scores is None or self.scores.is_file())
 
     def command(self) -> list[str]:
         """What is there already in its folder is gone on with."""
@@ -64,19 +66,24 @@ def _surroundings() -> dict[str, str]:
     return kept | {IS_JOB: "1"}
 
 
-def stop(process: subprocess.Popen) -> None:
-    """The run says that it was interrupted; it is killed where it does not end.
+def stop(processes: Sequence[subprocess.Popen]) -> None:
+    """Runs say that they were interrupted; what does not end, or is not to be waited for any longer, is killed.
 
     By SIGTERM: what was started in a shell's background ignores SIGINT, and so do the processes it starts.
     """
-    if process.poll() is not None:
-        return
-    process.terminate()
+    running = [process for process in processes if process.poll() is None]
     try:
-        process.wait(SECONDS_TO_STOP)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        for process in running:
+            process.terminate()
+        deadline = time.monotonic() + SECONDS_TO_STOP
+        for process in running:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+    finally:
+        for process in running:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
 
 @contextmanager

@@ -7,9 +7,10 @@ what failed once more. `sweep.json` in its folder says at any moment how every j
 import csv
 import logging
 import os
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from nmt.errors import ConfigurationError, UserError
 from nmt.launch.job import IS_JOB, Job, stop, termination_interrupts
 from nmt.report.paper_table import Entry, write_table
-from nmt.run import write_json
+from nmt.run import scores_of, write_json
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class Place:
     number: int | None = None  # of the job
     process: subprocess.Popen | None = None
     output: IO | None = field(default=None, repr=False)
+    before: Mapping[str, Any] = field(default_factory=dict)  # what the job's summary said when it was started
 
 
 class ProcessLauncher(Launcher):
@@ -61,9 +63,7 @@ class ProcessLauncher(Launcher):
         setup_globals()
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         configs = [self._compose(initial_job_idx + n, overrides) for n, overrides in enumerate(job_overrides)]
-        jobs = [
-            Job(tuple(overrides), _folder(config)) for overrides, config in zip(job_overrides, configs, strict=True)
-        ]
+        jobs = [_job(overrides, config) for overrides, config in zip(job_overrides, configs, strict=True)]
         if len({job.folder for job in jobs}) < len(jobs):
             raise ConfigurationError("two jobs of the sweep would write to one folder: the same overrides stand twice")
         folder = Path(str(self.config.hydra.sweep.dir))
@@ -104,9 +104,10 @@ class ProcessLauncher(Launcher):
         return returned
 
 
-def _folder(config: DictConfig) -> Path:
+def _job(overrides: Sequence[str], config: DictConfig) -> Job:
     HydraConfig.instance().set_config(config)  # the names of folders are made of its overrides
-    return (Path(str(config.hydra.sweep.dir)) / str(config.hydra.sweep.subdir)).absolute()
+    folder = (Path(str(config.hydra.sweep.dir)) / str(config.hydra.sweep.subdir)).absolute()
+    return Job(tuple(overrides), folder, scores_of(folder, config.data.test) if config.score_test else None)
 
 
 class Sweep:
@@ -115,11 +116,14 @@ class Sweep:
     def __init__(self, folder: Path, jobs: Sequence[Job], at_once: int, told: Callable):
         self.folder, self.jobs, self.told = folder, list(jobs), told
         self.states = ["completed" if job.is_completed else "waiting" for job in jobs]
+        self.errors: dict[int, str] = {}
         self.places = [Place(environment) for environment in shares_of_the_machine(at_once)]
 
     def run(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        log.info("%d jobs, %d completed already: %s", len(self.jobs), self.states.count("completed"), self.folder)
+        count = len(self.jobs)
+        said = f"{count} job{'s' if count > 1 else ''}, {self.states.count('completed')} completed already"
+        log.info("%s: %s", said, self.folder)
         self._write()
         waiting = [number for number, state in enumerate(self.states) if state == "waiting"]
         reported = time.perf_counter()
@@ -138,7 +142,7 @@ class Sweep:
     def _start(self, place: Place, number: int) -> None:
         job = self.jobs[number]
         job.folder.mkdir(parents=True, exist_ok=True)
-        place.number = number
+        place.number, place.before = number, job.summary()
         if len(self.places) > 1:  # a single one may say what it does on the terminal
             place.output = (job.folder / "output.log").open("a", encoding="utf-8")
         place.process = job.start(output=place.output, environment=place.environment)
@@ -148,15 +152,14 @@ class Sweep:
 
     def _finish(self, place: Place) -> None:
         job, number = self.jobs[place.number], place.number
-        summary = job.summary()
-        self.states[number] = summary.get("status", "failed")
-        if self.states[number] == "running":  # it was killed before it could say so
-            self.states[number] = "interrupted"
+        output = Path(place.output.name) if place.output else None
+        self.states[number], self.errors[number] = _outcome(job, place.before, place.process.returncode, output)
         if place.output:
             place.output.close()
         place.process = place.number = place.output = None
-        score = summary.get("best", {}).get("score")
-        outcome = f"best {score:.4g}" if score is not None else summary.get("error", "")
+        score = job.summary().get("best", {}).get("score")
+        completed = self.states[number] == "completed" and score is not None
+        outcome = f"best {score:.4g}" if completed else self.errors[number]
         log.info("job %d of %d %s: %s: %s", number + 1, len(self.jobs), self.states[number], self._title(job), outcome)
         self._write()
 
@@ -166,9 +169,11 @@ class Sweep:
         try:
             yield
         finally:
-            for place in self.places:
-                if place.process:
-                    stop(place.process)
+            busy = [place for place in self.places if place.process]
+            try:
+                stop([place.process for place in busy])
+            finally:
+                for place in busy:
                     self._finish(place)
 
     def _report(self) -> None:
@@ -180,8 +185,9 @@ class Sweep:
                 log.info("  %s: %s", self._title(job), progress(job.folder))
 
     def failures(self) -> str:
-        failed = [job for job in self.jobs if not job.is_completed]
-        reasons = "; ".join(f"{self._title(job)}: {job.summary().get('error', 'killed')}" for job in failed)
+        failed = {number: job for number, job in enumerate(self.jobs) if not job.is_completed}
+        errors = {number: self.errors.get(number) or job.summary().get("error") for number, job in failed.items()}
+        reasons = "; ".join(f"{self._title(job)}: {errors[number] or 'not begun'}" for number, job in failed.items())
         return f"{len(failed)} of {len(self.jobs)} jobs failed: {reasons}"
 
     def _title(self, job: Job) -> str:
@@ -191,12 +197,30 @@ class Sweep:
 
     def _write(self) -> None:
         jobs: list[dict[str, Any]] = []
-        for job, state in zip(self.jobs, self.states, strict=True):
+        for number, (job, state) in enumerate(zip(self.jobs, self.states, strict=True)):
             summary = job.summary() if state not in ("waiting", "running") else {}
-            kept = {key: summary[key] for key in ("error", "best", "wall_seconds") if key in summary}
+            kept = {key: summary[key] for key in ("best", "wall_seconds") if key in summary}
+            kept |= {"error": error} if (error := self.errors.get(number)) else {}
             jobs.append({"folder": job.folder.name, "overrides": list(job.overrides), "status": state} | kept)
         write_json(self.folder / "sweep.json", {"jobs": jobs})
         self.told(self.jobs, self.states)
+
+
+def _outcome(job: Job, before: Mapping[str, Any], code: int, output: Path | None) -> tuple[str, str]:
+    """How a job stands that has ended, and its error. A summary that is what it was before says nothing of this."""
+    summary = job.summary()
+    if job.is_completed:
+        return "completed", ""
+    if code < 0:
+        return "interrupted", f"killed by {signal.Signals(-code).name}"
+    ended = summary.get("status") in ("failed", "interrupted") and summary != before
+    told = summary.get("error") if ended else output and _last_line(output)
+    return summary["status"] if ended else "failed", told or f"exit status {code}"
+
+
+def _last_line(path: Path) -> str | None:
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line for line in reversed(lines) if line.strip()), None)
 
 
 def progress(folder: Path) -> str:

@@ -36,6 +36,19 @@ def test_a_failing_job_does_not_stop_the_others_and_fails_the_sweep(tmp_path):
     assert sorted(states) == ["completed", "failed"]
 
 
+def test_a_completed_sweep_is_scored_when_asked_and_not_trained_again(tmp_path):
+    sweep = ("-m", "attention=dot", *TWO_STEPS, "data.tests.test.count=5", f"hydra.sweep.dir={tmp_path}")
+    command("train", *sweep)
+    (job,) = tmp_path.glob("attention*")
+    trained = (job / "summary.json").read_text()
+    command("train", *sweep, "score_test=true", "threads=1")
+    assert list(tmp_path.glob("attention*")) == [job]
+    assert (job / "summary.json").read_text() == trained
+    assert json.loads((job / "test" / "scores.json").read_text())["sentences"] == 5
+    done = command("train", *sweep, "score_test=true")
+    assert "1 job, 1 completed already" in done.stderr
+
+
 def process_of(text: str) -> int:
     """The process whose command line holds a text."""
     for place in Path("/proc").iterdir():

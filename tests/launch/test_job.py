@@ -1,11 +1,14 @@
 """How runs are started as processes of their own."""
 
 import json
+import subprocess
+import sys
 
+import pytest
 import torch
 
-from nmt.launch.job import Job
-from nmt.launch.local import Sweep, progress, shares_of_the_machine
+from nmt.launch.job import Job, stop
+from nmt.launch.local import Sweep, _outcome, progress, shares_of_the_machine
 from nmt.resolvers import folder_name
 
 
@@ -26,6 +29,65 @@ def test_only_a_summary_that_says_so_makes_a_job_completed(tmp_path):
     (tmp_path / "summary.json").write_text('{"status": "comp')  # half a file
     assert not job.is_completed
     assert job_in(tmp_path, "completed").is_completed
+
+
+def test_a_job_that_is_to_be_scored_is_completed_with_its_scores(tmp_path):
+    (tmp_path / "summary.json").write_text('{"status": "completed"}')
+    job = Job((), tmp_path, scores=tmp_path / "test" / "scores.json")
+    assert not job.is_completed
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "scores.json").write_text("{}")
+    assert job.is_completed
+
+
+def test_how_a_job_ended_is_told_by_what_it_said_this_time(tmp_path):
+    output = tmp_path / "output.log"
+    output.write_text("error: of another day\nerror: holds a run with other settings\n\n")
+    job, before = job_in(tmp_path), {"status": "failed", "error": "of another day"}
+    (tmp_path / "summary.json").write_text(json.dumps(before))
+    assert _outcome(job, before, 1, output) == ("failed", "error: holds a run with other settings")
+    assert _outcome(job, before, 1, None) == ("failed", "exit status 1")
+    assert _outcome(job, {"status": "running"}, 1, output) == ("failed", "of another day")
+    assert _outcome(job, before, -9, output) == ("interrupted", "killed by SIGKILL")
+    (tmp_path / "summary.json").write_text('{"status": "running"}')  # another process trains there
+    assert _outcome(job, {"status": "running"}, 1, output)[0] == "failed"
+    (tmp_path / "summary.json").write_text('{"status": "interrupted", "error": "SIGTERM"}')
+    assert _outcome(job, before, 143, output) == ("interrupted", "SIGTERM")
+    assert _outcome(job_in(tmp_path, "completed"), {"status": "completed"}, 0, output) == ("completed", "")
+
+
+class Stubborn(subprocess.Popen):
+    """Leaves SIGTERM unanswered."""
+
+    def __init__(self):
+        script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); time.sleep(60)"
+        super().__init__([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+        self.stdout.readline()
+        self.asked = False
+
+    def terminate(self):
+        self.asked = True
+        super().terminate()
+
+
+class Impatient(Stubborn):
+    """Who waits for it is told to stop waiting."""
+
+    def wait(self, timeout=None):
+        if timeout is None:
+            return super().wait()
+        raise KeyboardInterrupt
+
+
+def test_all_jobs_are_told_to_stop_before_any_is_waited_for(monkeypatch):
+    monkeypatch.setattr("nmt.launch.job.SECONDS_TO_STOP", 0.3)
+    processes = [Stubborn(), Stubborn()]
+    stop(processes)
+    assert [process.returncode for process in processes] == [-9, -9]
+    processes = [Impatient(), Stubborn()]
+    with pytest.raises(KeyboardInterrupt):
+        stop(processes)
+    assert [(process.asked, process.returncode) for process in processes] == [(True, -9), (True, -9)]
 
 
 def test_folders_of_jobs_have_one_level_and_never_a_name_too_long():
