@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,12 @@ from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.verb import evaluate_run
 from nmt.machine import machine
-from nmt.run import CANDIDATES, build_model, leaves, write_json, write_text
+from nmt.run import CANDIDATES, build_model, leaves, scores_of, write_json, write_text
 from nmt.training.finite import Finite
 from nmt.training.module import Training, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
-from nmt.training.resume import Before, CompletedAlreadyError, settle
+from nmt.training.resume import Before, CompletedAlreadyError, alone_in, settle
 from nmt.training.transfer import initialize_from
-from nmt.trust import check_references
 
 log = logging.getLogger(__name__)
 
@@ -49,13 +49,20 @@ VERSIONS = ("torch", "pytorch-lightning", "hydra-core", "tokenizers", "sacrebleu
 def train(config: DictConfig) -> float | None:
     """Trains what the configuration composed; gives the best validation score, for sweepers."""
     folder = Path(HydraConfig.get().runtime.output_dir)
-    check_references(OmegaConf.to_container(config))
-    try:
-        before = settle(config, folder)
-    except CompletedAlreadyError as done:
-        log.info("completed already: %s (resume=false trains it anew)", folder)
-        return done.summary.get("best", {}).get("score")
-    with recorded(folder, before) as summary:
+    with alone_in(folder):
+        try:
+            before = settle(config, folder)
+        except CompletedAlreadyError as done:
+            log.info("completed already: %s (resume=false trains it anew)", folder)
+            if config.score_test and rank_zero_only.rank == 0 and not scores_of(folder, config.data.test).is_file():
+                evaluate_run(folder, config.score_unknown)
+            return done.summary.get("best", {}).get("score")
+        return _trained(config, folder, before)
+
+
+def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
+    with recorded(folder, before) as record:
+        summary = record.summary
         _settle_surroundings(config)
         if config.repeats:
             _say_what_changed(config)
@@ -65,11 +72,11 @@ def train(config: DictConfig) -> float | None:
         module = compose_module(config, prepared, folder, data.candidate_lists())
         summary |= initialized(config, module)
         summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
+        record.write()
         log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
-        loggers = [hydra.utils.instantiate(logger) for logger in config.logger.values()]
-        summary["loggers"] = loggers
-        trainer = make_trainer(config, folder, loggers)
-        for logger in loggers:
+        record.loggers = [hydra.utils.instantiate(logger) for logger in config.logger.values()]
+        trainer = make_trainer(config, folder, record.loggers)
+        for logger in record.loggers:
             logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
         try:
             with explained(module):
@@ -77,6 +84,7 @@ def train(config: DictConfig) -> float | None:
         finally:  # threads are as the launcher of ranks has shared them out
             summary["machine"] = machine(trainer.strategy.root_device) | {"ranks": trainer.world_size}
         summary |= _results(trainer, before.metrics)
+        summary["stage"] = place.name
         if trainer.is_global_zero:
             if config.score_test:
                 evaluate_run(folder, config.score_unknown)
@@ -96,16 +104,30 @@ def initialized(config: DictConfig, module: Training) -> dict[str, Any]:
     return {"initialized_from": initialize_from(source, module.model, module.prepared.languages, config.fresh)}
 
 
+@dataclass
+class Record:
+    """What is to be said of a run, and who is to be told how it ended."""
+
+    folder: Path
+    summary: dict[str, Any]
+    loggers: list[Logger] = field(default_factory=list)
+
+    @rank_zero_only
+    def write(self) -> None:
+        write_json(self.folder / "summary.json", self.summary)
+
+
 @contextmanager
-def recorded(folder: Path, before: Before) -> Iterator[dict[str, Any]]:
+def recorded(folder: Path, before: Before) -> Iterator[Record]:
     """Keeps `summary.json`: whatever happens, it says how the run ended; loggers are closed accordingly."""
-    started = time.perf_counter()
-    summary: dict[str, Any] = {"status": "running", "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    begun = time.perf_counter()
+    summary = {"status": "running", "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")} | dict(before.told)
     if before.of_another:
         summary["went_on_with"] = before.of_another
-    _write_summary(folder, summary)
+    record = Record(folder, summary)
+    record.write()
     try:
-        yield summary
+        yield record
         summary["status"] = "completed"
     except BaseException as error:
         stopped = _status_of_signal(error)
@@ -117,11 +139,10 @@ def recorded(folder: Path, before: Before) -> Iterator[dict[str, Any]]:
             raise SystemExit(stopped) from error
         raise
     finally:
-        loggers = summary.pop("loggers", [])
-        summary["wall_seconds"] = round(before.seconds + time.perf_counter() - started, 1)
+        summary["wall_seconds"] = round(before.seconds + time.perf_counter() - begun, 1)
         with _told_of_a_full_disk():
-            _write_summary(folder, summary)
-        _close(loggers, exit_code=0 if summary["status"] == "completed" else 1)
+            record.write()
+        _close(record.loggers, exit_code=0 if summary["status"] == "completed" else 1)
         log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
 
 
@@ -153,13 +174,15 @@ def explained(module: Training) -> Iterator[None]:
 
 def _out_of_memory(batches: list[Batch], reason: str) -> str:
     """With the batch that did not fit, and what to lower."""
-    sizes = [
-        f" with {len(batch.sentences)} sentences of up to {batch.source.shape[1]} source and "
-        f"{batch.target_input.shape[0]} target words"
-        for batch in batches[-1:]
-    ]
+    if not batches:
+        return (
+            "out of memory, not in a batch of training but before it or in a validation: lower "
+            f"data.valid_batches.size, or choose a smaller size= ({reason})"
+        )
+    batch = batches[-1]
     return (
-        f"out of memory in a batch{''.join(sizes)}: lower data.batches.size or data.max_length, or choose a smaller "
+        f"out of memory in a batch with {len(batch.sentences)} sentences of up to {batch.source.shape[1]} source and "
+        f"{batch.target_input.shape[0]} target words: lower data.batches.size or data.max_length, or choose a smaller "
         f"size=, trainer.precision=bf16-mixed, or trainer.accumulate_grad_batches with smaller batches ({reason})"
     )
 
@@ -173,11 +196,6 @@ def _status_of_signal(error: BaseException | None) -> int | None:
             return 128 + signal.SIGTERM
         error = error.__context__
     return None
-
-
-@rank_zero_only
-def _write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    write_json(folder / "summary.json", summary)
 
 
 def _settle_surroundings(config: DictConfig) -> None:
@@ -277,5 +295,8 @@ def versions() -> dict[str, str]:
 def git_commit() -> str | None:
     """Of the code that ran, with a + where files were changed."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty=+"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:  # git is not there
+        return None
     return found.stdout.strip() or None

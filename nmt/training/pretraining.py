@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,12 +18,13 @@ from typing import Any
 import hydra
 import hydra.utils
 from filelock import FileLock, Timeout
+from lightning_fabric.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.model
 from nmt.errors import UserError
 from nmt.launch.job import Job, stop, termination_interrupts
-from nmt.run import write_text
+from nmt.run import read_summary, write_text
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
         if (same := _same_elsewhere(job.folder)) is not None:
             log.info("pretraining: %s was trained with the same settings", same)
             return same
+        _must_be_one_process(job)
         log.info("pretraining: training %s", job.folder)
         _run(job)
     return job.folder
@@ -74,7 +77,8 @@ def _same_elsewhere(place: Path) -> Path | None:
         folder = Path(_note(place).read_text(encoding="utf-8"))
     except OSError:
         return None
-    return folder if Job((), folder).is_completed else None
+    summary = read_summary(folder)  # the run there may have been trained anew, or for longer
+    return folder if (summary.get("status"), summary.get("stage")) == ("completed", place.name) else None
 
 
 def stage_overrides(pretraining: DictConfig, overrides: Sequence[str]) -> tuple[str, ...]:
@@ -133,12 +137,22 @@ def _alone(job: Job) -> Iterator[None]:
         lock.release()
 
 
+def _must_be_one_process(job: Job) -> None:
+    """Of several, one would train the stage and wait for the others to join in, and these for the stage."""
+    started = next((kind().world_size() for kind in (SLURMEnvironment, TorchElasticEnvironment) if kind.detect()), 1)
+    if started > 1:
+        raise UserError(
+            f"pretraining: torchrun or srun started {started} processes, which cannot train a stage first; train it "
+            f"by {shlex.join(job.command())}, then give this command again"
+        )
+
+
 def _run(job: Job) -> None:
     process = job.start()
     with termination_interrupts():
         try:
             process.wait()
         finally:
-            stop(process)
+            stop([process])
     if not job.is_completed:
         raise UserError(f"pretraining failed: {job.summary().get('error', f'exit status {process.returncode}')}")

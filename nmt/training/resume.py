@@ -2,15 +2,18 @@
 
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.errors import UserError
 from nmt.run import CHECKPOINTS, LAST, PREVIOUS, leaves, load_checkpoint, read_summary
+from nmt.trust import check_references
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +25,8 @@ OF_NO_WEIGHT = (  # what training comes to does not depend on them
     "pretraining_folder", "init_from", "pretraining", "fresh",
 )  # fmt: skip
 NAMED = 4  # settings that a message names
+COMPOSITION, LOCK, EARLIER = ".hydra", ".lock", "earlier"
+STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: of the new one, or open
 
 
 class CompletedAlreadyError(Exception):
@@ -37,60 +42,133 @@ class Before(NamedTuple):
 
     seconds: float = 0.0
     metrics: Mapping[str, float] = {}
-    of_another: str | None = None  # the checkpoint of another run that this one went on with, now or when it began
+    of_another: str | None = None  # the checkpoint of other settings that this run went on with, now or when it began
+    told: Mapping[str, Any] = {}  # by its summary: what only its beginning knew
+
+
+class Found(NamedTuple):
+    path: Path
+    stored: dict[str, Any]
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Two processes in one folder would take each other's checkpoints for their own."""
+    if rank_zero_only.rank != 0:
+        yield
+        return
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UserError(f"{folder}: another process trains there; wait for it, or name another folder") from None
+    except NotImplementedError:  # by the file system
+        log.warning("%s: cannot be locked; take care that no other process trains there", folder)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def settle(config: DictConfig, folder: Path) -> Before:
-    """Sets `ckpt_path` to what lies in the run's folder.
+    """Sets `ckpt_path` to what lies in the run's folder, if it holds one.
 
     `resume`: auto – goes on where the settings are the same, and refuses where they are not; true – goes on anyway;
-    false – begins anew, and puts the checkpoints aside.
+    false – begins anew, and puts aside what is there. Hydra writes .hydra before anything is asked: checkpoints keep
+    a copy, which a refused command gives back.
     """
-    if config.resume not in ("auto", True, False):
-        raise UserError(f"resume={config.resume}: choose auto, true or false")
-    if config.ckpt_path:
-        path = Path(config.ckpt_path)
-        return _before(folder, path, load_checkpoint(path))
-    if config.resume is False:
-        _put_aside(folder / CHECKPOINTS)
-    found = None if config.resume is False else last_whole(folder / CHECKPOINTS)
-    if found is None:
-        _copy_composition(folder, folder / CHECKPOINTS)
-        return Before()
-    path, stored = found
-    changed = _changed(stored["nmt"]["config"], OmegaConf.to_container(config))
-    others = [f"{key} {before} → {now}" for key, (before, now) in changed.items() if key not in LIMITS]
-    if others and config.resume == "auto":
-        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    try:
+        check_references(OmegaConf.to_container(config))
+        if config.resume not in ("auto", True, False):
+            raise UserError(f"resume={config.resume}: choose auto, true or false")
+        before = _begun_anew(config, folder) if config.resume is False else _gone_on_with(config, folder)
+    except (UserError, CompletedAlreadyError):
         _copy_composition(folder / CHECKPOINTS, folder)
+        raise
+    _copy_composition(folder, folder / CHECKPOINTS)
+    return before
+
+
+def _begun_anew(config: DictConfig, folder: Path) -> Before:
+    if config.ckpt_path and _is_in(Path(config.ckpt_path), folder):
+        raise UserError(f"resume=false would put ckpt_path={config.ckpt_path} aside: name another folder")
+    _put_aside(folder)
+    return _begun(config, folder)
+
+
+def _gone_on_with(config: DictConfig, folder: Path) -> Before:
+    given = Path(config.ckpt_path) if config.ckpt_path else None
+    if given and _is_in(given, folder):
+        return _before(folder, Found(given, load_checkpoint(given)))
+    found = last_whole(folder / CHECKPOINTS)
+    if found is None:
+        return _begun(config, folder)
+    if given and read_summary(folder).get("went_on_with") != str(given.absolute()):
         raise UserError(
-            f"{folder} holds a run with other settings ({', '.join(others[:NAMED])}{more}): name another folder, or "
+            f"{folder} holds a run that did not go on with ckpt_path={given}: name another folder, or say "
+            "resume=false to begin anew there"
+        )
+    others = _checked(config, folder, found)
+    log.info("going on with %s, from step %d%s", found.path, found.stored["global_step"], _as_text(others, ", with "))
+    config.ckpt_path = str(found.path)
+    before = _before(folder, found)
+    return before._replace(of_another=before.of_another or str(found.path)) if others else before
+
+
+def _begun(config: DictConfig, folder: Path) -> Before:
+    """By itself, or with the checkpoint of another run."""
+    if not config.ckpt_path:
+        return Before()
+    path = Path(config.ckpt_path)
+    return _before(folder, Found(path, load_checkpoint(path)))
+
+
+def _checked(config: DictConfig, folder: Path, found: Found) -> dict[str, tuple[Any, Any]]:
+    """The settings, other than limits, that are not what they were; refused where nobody said that this is meant."""
+    changed = _changed(found.stored["nmt"]["config"], OmegaConf.to_container(config))
+    others = {key: values for key, values in changed.items() if key not in LIMITS}
+    if others and config.resume == "auto":
+        raise UserError(
+            f"{folder} holds a run with other settings ({_as_text(others)}): name another folder, or "
             "say resume=false to begin anew there, resume=true to go on with it all the same"
         )
-    if _completed(folder) and not changed:
-        _copy_composition(folder / CHECKPOINTS, folder)
-        raise CompletedAlreadyError(read_summary(folder))
-    said = f", with {', '.join(others)}" if others else ""
-    log.info("going on with %s, from step %d%s", path, stored["global_step"], said)
-    config.ckpt_path = str(path)
-    _copy_composition(folder, folder / CHECKPOINTS)
-    return _before(folder, path, stored)
+    summary = read_summary(folder)
+    if summary.get("status") == "completed" and not others and (not changed or _is_past(config, summary)):
+        raise CompletedAlreadyError(summary)
+    return others
 
 
-def _before(folder: Path, path: Path, stored: Mapping[str, Any]) -> Before:
-    if "progress" not in stored:
+def _is_past(config: DictConfig, summary: Mapping[str, Any]) -> bool:
+    """Whether the run has been trained as long as it may be now."""
+    limits = (("max_epochs", "epochs"), ("max_steps", "steps"))
+    pairs = [(config.trainer.get(limit), summary.get(reached)) for limit, reached in limits]
+    return any(limit not in (None, -1) and reached is not None and limit <= reached for limit, reached in pairs)
+
+
+def _as_text(changed: Mapping[str, tuple[Any, Any]], begin: str = "") -> str:
+    said = [f"{key} {before} → {now}" for key, (before, now) in changed.items()]
+    more = f" and {len(said) - NAMED} more" if len(said) > NAMED else ""
+    return begin + ", ".join(said[:NAMED]) + more if said else ""
+
+
+def _before(folder: Path, found: Found) -> Before:
+    if "progress" not in found.stored:
         raise UserError(
-            f"{path}: holds weights, but not where training stood (a mean of checkpoints, or of an older version): "
-            f"init_from={path} starts from them"
+            f"{found.path}: holds weights, but not where training stood (a mean of checkpoints, or of an older "
+            f"version): init_from={found.path} starts from them"
         )
-    own = path.absolute().is_relative_to(folder.absolute())
-    return Before(
-        **stored["progress"],
-        of_another=read_summary(folder).get("went_on_with") if own else str(path.absolute()),
-    )
+    if not _is_in(found.path, folder):
+        return Before(**found.stored["progress"], of_another=str(found.path.absolute()))
+    summary = read_summary(folder)
+    told = {key: summary[key] for key in ("started", "initialized_from") if key in summary}
+    return Before(**found.stored["progress"], of_another=summary.get("went_on_with"), told=told)
 
 
-def last_whole(folder: Path) -> tuple[Path, dict[str, Any]] | None:
+def _is_in(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def last_whole(folder: Path) -> Found | None:
     """The last checkpoint that can be read, and what it holds; what cannot be read is named and put out of the way."""
     damaged = []
     for name in (LAST, PREVIOUS):
@@ -104,7 +182,7 @@ def last_whole(folder: Path) -> tuple[Path, dict[str, Any]] | None:
                 continue
             for other in damaged:
                 _rename(other, other.with_name(f"{other.name}.damaged"))
-            return path, stored
+            return Found(path, stored)
     if damaged:
         raise UserError(
             f"{' and '.join(map(str, damaged))}: damaged, and there is no other checkpoint to go on from; "
@@ -123,15 +201,10 @@ def _is_within(key: str, nodes: tuple[str, ...]) -> bool:
     return any(key == node or key.startswith(f"{node}.") for node in nodes)
 
 
-def _completed(folder: Path) -> bool:
-    return read_summary(folder).get("status") == "completed"
-
-
 @rank_zero_only
 def _copy_composition(source: Path, target: Path) -> None:
-    """Hydra writes .hydra before anything is asked: checkpoints keep their own, which a refused command gets back."""
-    if (source / ".hydra").is_dir():
-        shutil.copytree(source / ".hydra", target / ".hydra", dirs_exist_ok=True)
+    if (source / COMPOSITION).is_dir():
+        shutil.copytree(source / COMPOSITION, target / COMPOSITION, dirs_exist_ok=True)
 
 
 @rank_zero_only
@@ -140,11 +213,16 @@ def _rename(path: Path, new: Path) -> None:
 
 
 @rank_zero_only
-def _put_aside(checkpoints: Path) -> None:
-    """checkpoints.1, checkpoints.2, …"""
-    if checkpoints.is_dir():
-        number = 1
-        while (aside := checkpoints.with_name(f"{checkpoints.name}.{number}")).exists():
-            number += 1
-        checkpoints.rename(aside)
-        log.info("begun anew; the checkpoints there were are now in %s", aside)
+def _put_aside(folder: Path) -> None:
+    """The whole run, as a run's folder of its own: earlier.1, earlier.2, …"""
+    own = [path for path in folder.iterdir() if path.name not in STAYS and path.stem != EARLIER]
+    if not own:
+        return
+    number = 1
+    while (aside := folder / f"{EARLIER}.{number}").exists():
+        number += 1
+    aside.mkdir()
+    for path in own:
+        path.rename(aside / path.name)
+    _copy_composition(aside / CHECKPOINTS, aside)
+    log.info("begun anew; the run that was there is now %s", aside)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nmt.errors import UserError
-from nmt.training.experiment import _results, explained, recorded
+from nmt.training.experiment import _results, explained, git_commit, recorded
 from nmt.training.resume import Before
 
 BATCH = SimpleNamespace(sentences=torch.arange(64), source=torch.zeros(64, 48), target_input=torch.zeros(51, 64))
@@ -32,6 +32,17 @@ def test_out_of_memory_names_the_batch_and_what_to_lower(error):
     assert str(error)[:20] in said
 
 
+def test_out_of_memory_elsewhere_does_not_blame_a_batch():
+    with pytest.raises(UserError, match=r"or in a validation: lower data\.valid_batches\.size"), explained(NOTHING):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_a_run_needs_no_git(monkeypatch):
+    assert len(git_commit()) >= 40
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert git_commit() is None
+
+
 def test_a_lost_rank_is_called_so():
     reason = "[/gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:44951: Connection reset by peer. GLHF!"
     with pytest.raises(UserError, match=r"another rank died, .* Connection reset"), explained(NOTHING):
@@ -51,8 +62,13 @@ def test_a_run_says_how_it_ended_and_counts_the_time_before(tmp_path):
     assert summary["status"] == "failed"
     assert summary["error"] == "ValueError: broken"
     assert 100 <= summary["wall_seconds"] < 105
-    with recorded(tmp_path, Before(of_another="/elsewhere/last.ckpt")):
-        pass
+    told = {"started": "then", "initialized_from": {"run": "first"}}
+    with recorded(tmp_path, Before(of_another="/elsewhere/last.ckpt", told=told)) as record:
+        assert json.loads((tmp_path / "summary.json").read_text()).items() >= told.items()
+        record.summary["parameters"] = 7
+        record.write()
+        assert json.loads((tmp_path / "summary.json").read_text())["parameters"] == 7
+    assert json.loads((tmp_path / "summary.json").read_text()).items() >= told.items()
     assert json.loads((tmp_path / "summary.json").read_text())["went_on_with"] == "/elsewhere/last.ckpt"
 
 

@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 from nmt.errors import UserError
 from nmt.run import save_checkpoint
-from nmt.training.resume import Before, CompletedAlreadyError, settle
+from nmt.training.resume import Before, CompletedAlreadyError, alone_in, settle
 
 SETTINGS = {
     "resume": "auto",
@@ -69,8 +69,28 @@ def test_other_settings_are_named_and_the_runs_own_composition_is_put_back(folde
     config = configuration(dropout=0.3, resume=True)
     settle(config, folder)
     assert config.ckpt_path
-    with pytest.raises(UserError, match="resume=maybe: choose auto, true or false"):
-        settle(configuration(resume="maybe"), folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"resume": "maybe"}, "resume=maybe: choose auto, true or false"),
+        ({"ckpt_path": "no/where.ckpt"}, "did not go on with ckpt_path=no/where.ckpt"),
+        ({"model": {"size": "${oc.env:HOME}"}}, "refused; a run's settings may refer to each other"),
+    ],
+)
+def test_any_refused_command_leaves_the_runs_own_composition(folder, changes, said):
+    (folder / ".hydra" / "overrides.yaml").write_text("- something=else\n")
+    with pytest.raises(UserError, match=said):
+        settle(configuration(**changes), folder)
+    assert (folder / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
+
+
+def test_a_run_with_other_settings_is_no_run_of_these_settings_alone(folder):
+    own = str(folder / "checkpoints" / "last.ckpt")
+    assert settle(configuration(dropout=0.3, resume=True), folder).of_another == own
+    say(folder, "interrupted", went_on_with="/first/last.ckpt")
+    assert settle(configuration(dropout=0.3, resume=True), folder).of_another == "/first/last.ckpt"
 
 
 def test_a_completed_run_is_not_trained_again_but_for_longer(folder):
@@ -81,13 +101,66 @@ def test_a_completed_run_is_not_trained_again_but_for_longer(folder):
     assert settle(configuration(trainer={"max_epochs": 4}), folder).seconds == 60.0
 
 
-def test_a_run_begun_anew_keeps_the_checkpoints_there_were(folder):
-    for number in (1, 2):
-        config = configuration(resume=False)
-        assert settle(config, folder) == Before()
-        assert config.ckpt_path is None
-        assert (folder / f"checkpoints.{number}").is_dir()
-    assert (folder / "checkpoints.1" / "last.ckpt").is_file()
+@pytest.mark.parametrize("limits", [{"max_epochs": 2}, {"max_epochs": 9, "max_steps": 5}])
+def test_a_completed_run_stays_completed_where_it_may_be_trained_less_than_it_was(folder, limits):
+    say(folder, "completed", epochs=3, steps=7)
+    with pytest.raises(CompletedAlreadyError):
+        settle(configuration(trainer=limits), folder)
+    assert settle(configuration(trainer={"max_epochs": -1, "max_steps": 8}), folder).seconds == 60.0
+
+
+def test_a_run_begun_anew_keeps_the_whole_run_there_was(folder):
+    left = {"metrics.csv": "step\n7\n", "word_table.tsv.gz": "words", "test/scores.json": "{}", "train.log": "said"}
+    (folder / "test").mkdir()
+    for name, text in left.items():
+        (folder / name).write_text(text)
+    (folder / ".hydra" / "overrides.yaml").write_text("- dropout=0.3\n")
+    config = configuration(resume=False)
+    assert settle(config, folder) == Before()
+    assert config.ckpt_path is None
+    earlier = folder / "earlier.1"
+    assert {name: (earlier / name).read_text() for name in left if name != "train.log"} == {
+        name: text for name, text in left.items() if name != "train.log"
+    }
+    assert json.loads((earlier / "summary.json").read_text()) == {"status": "interrupted"}
+    assert (earlier / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
+    assert (earlier / "checkpoints" / "last.ckpt").is_file()
+    assert sorted(path.name for path in folder.iterdir()) == [".hydra", "checkpoints", "earlier.1", "train.log"]
+    assert (folder / "checkpoints" / ".hydra" / "overrides.yaml").read_text() == "- dropout=0.3\n"
+    (folder / "summary.json").write_text("{}")
+    settle(configuration(resume=False), folder)
+    assert (folder / "earlier.2" / "summary.json").is_file()
+    with pytest.raises(UserError, match=r"resume=false would put ckpt_path=.* aside"):
+        settle(configuration(resume=False, ckpt_path=str(earlier / "checkpoints" / "last.ckpt")), folder)
+
+
+def test_a_run_begun_with_anothers_checkpoint_goes_on_with_its_own(folder, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "last.ckpt"
+    config = configuration(ckpt_path=str(elsewhere))
+    say(folder, "interrupted", went_on_with=str(elsewhere))
+    assert settle(config, folder).of_another == str(elsewhere)
+    assert config.ckpt_path == str(folder / "checkpoints" / "last.ckpt")
+    say(folder, "completed", went_on_with=str(elsewhere))
+    with pytest.raises(CompletedAlreadyError):
+        settle(configuration(ckpt_path=str(elsewhere)), folder)
+    say(folder, "interrupted")
+    with pytest.raises(UserError, match=r"holds a run that did not go on with ckpt_path=.*resume=false"):
+        settle(configuration(ckpt_path=str(elsewhere)), folder)
+
+
+def test_what_only_the_beginning_of_a_run_knew_is_kept(folder):
+    told = {"started": "2026-01-01", "initialized_from": {"run": "first"}}
+    say(folder, "interrupted", steps=7, **told)
+    assert settle(configuration(), folder).told == told
+
+
+def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
+    with alone_in(tmp_path):
+        another = alone_in(tmp_path)
+        with pytest.raises(UserError, match="another process trains there; wait for it"):
+            another.__enter__()
+    with alone_in(tmp_path):  # the first has left
+        pass
 
 
 def test_that_a_run_went_on_with_another_is_not_forgotten(folder, tmp_path_factory):
