@@ -31,7 +31,7 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
         lines += ["", f"{mark} Not compared", "", *table([["run", "reason"], *rows])]
     if tables["notes"]:
         rows = ([one["run"], one["note"]] for one in tables["notes"])
-        lines += ["", f"{mark} Not shown", "", *table([["run", "what is missing"], *rows])]
+        lines += ["", f"{mark} Notes", "", *table([["run", "note"], *rows])]
     return "\n".join(lines) + "\n"
 
 

@@ -248,7 +248,7 @@ function notCompared() {
     make("tbody", {}, ...rows.map(([run, text]) => make("tr", {}, make("th", { scope: "row" }, run), make("td", {}, text))))));
   const left = tables.not_compared.map(one => [one.run, one.reason]), notes = tables.notes.map(one => [one.run, one.note]);
   if (!left.length && !notes.length) return;
-  part("not_compared", "Not compared", null, null, left.length ? listed(left, ["run", "why"]) : "", notes.length ? listed(notes, ["compared run", "what of it is missing"]) : "");
+  part("not_compared", "Not compared", null, null, left.length ? listed(left, ["run", "why"]) : "", notes.length ? listed(notes, ["compared run", "note"]) : "");
 }
 
 function heading() {

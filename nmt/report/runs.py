@@ -56,6 +56,7 @@ class Evaluated:
     sentences: list[Sentence]
     alignments: Path
     digest: str  # of sources and references
+    weights: tuple[str, int] | None  # the checkpoint's name and step; None: an ensemble's, or not said
 
     @property
     def hypotheses(self) -> list[str]:
@@ -85,7 +86,7 @@ class Curves(NamedTuple):
 
 @dataclass
 class RunFolder:
-    """What is known of a run; `notes` tell what could not be read."""
+    """What is known of a run; `notes` tell what could not be read, or does not belong together."""
 
     folder: Path
     name: str = ""
@@ -154,7 +155,16 @@ class RunFolder:
         if not (self.folder / test / "scores.json").is_file():
             others = f"; it was on {', '.join(self.tests)}" if self.tests else ""
             raise UnreadableError(f"not evaluated on {test}{others}: python evaluate.py run=FOLDER data.test={test}")
-        return read_evaluated(self.folder / test)
+        found = read_evaluated(self.folder / test)
+        self._note_later_training(found.weights)
+        return found
+
+    def _note_later_training(self, evaluated: tuple[str, int] | None) -> None:
+        """The scores are then of other weights than the curves, the steps and the time."""
+        best = _checkpoint_of([self.summary.get("best")])
+        if evaluated and best and evaluated[0] == best[0] and evaluated[1] != best[1]:
+            how = "further" if best[1] > evaluated[1] else "anew"
+            self.notes.append(f"evaluated at step {evaluated[1]}, trained {how} since; evaluate it again")
 
     @cached_property
     def is_ensemble(self) -> bool:
@@ -258,7 +268,8 @@ def read_evaluated(folder: Path) -> Evaluated:
     search = stored.get("search") if isinstance(stored.get("search"), dict) else {}
     how = {f"search.{key}": value for key, value in search.items()} | {"unknown": stored.get("unknown", "keep")}
     digest = digest_of((one.source, one.reference, *one.further_references) for one in sentences)
-    found = Evaluated(scores, signatures, how, sentences, folder / "alignments.npz", digest)
+    weights = _checkpoint_of(stored.get("members"))
+    found = Evaluated(scores, signatures, how, sentences, folder / "alignments.npz", digest, weights)
     if found.counting["tokenize"] not in AT_HAND:
         try:
             found.statistics  # noqa: B018 – kept
@@ -266,6 +277,14 @@ def read_evaluated(folder: Path) -> Evaluated:
             tok = found.counting["tokenize"]
             raise UnreadableError(f"BLEU with tok:{tok} cannot be counted here ({first_line(error)})") from None
     return found
+
+
+def _checkpoint_of(members: Any) -> tuple[str, int] | None:
+    """Its name and step, where there is but one and both are said."""
+    match members:
+        case [{"checkpoint": str(path), "step": int(step)}]:
+            return Path(path).name, step
+    return None
 
 
 def _scores(stored: Any, where: str) -> tuple[dict[str, float], dict[str, str]]:

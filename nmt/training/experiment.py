@@ -12,7 +12,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.verb import evaluate_run
 from nmt.machine import machine
-from nmt.run import CANDIDATES, build_model, leaves, scores_of, write_json, write_text
+from nmt.run import CANDIDATES, build_model, leaves, load_checkpoint, scores_of, write_json, write_text
 from nmt.training.finite import Finite
 from nmt.training.module import Training, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
@@ -276,8 +276,17 @@ def _results(trainer: Trainer, metrics_before: Mapping[str, float]) -> dict[str,
             "metric": checkpoint.monitor,
             "score": float(checkpoint.best_model_score),
             "checkpoint": os.path.relpath(best, folder),
+            "step": _step_of(Path(best)),
         }
     return results
+
+
+@rank_zero_only
+def _step_of(checkpoint: Path) -> int | None:
+    """As the file says, which a run that went on may have from before; one that is gone spoils no run's end."""
+    with suppress(UserError):
+        return load_checkpoint(checkpoint)["global_step"]
+    return None
 
 
 def _close(loggers: list[Logger], exit_code: int) -> None:

@@ -1,6 +1,7 @@
 """Folders of runs are read as they are found, whole or damaged; what differs between them is found leaf by leaf."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from nmt.report.packed import packed_alignments, sentence_bleu
 from nmt.report.reading import UnreadableError
 from nmt.report.runs import POINTS, RunFolder, find_runs, read_curves, thinned
 from nmt.report.settings import differing, folded, leaves, name_of_system, name_runs, settings_of
+from nmt.run import save_checkpoint
+from nmt.training.experiment import _results
 
 
 def test_a_whole_run_is_read(tmp_path):
@@ -90,6 +93,41 @@ def test_a_run_that_is_not_completed_says_so(tmp_path, summary, reason):
     (run.folder / "summary.json").unlink() if summary is None else (run.folder / "summary.json").write_text(summary)
     with pytest.raises(UnreadableError, match=reason):
         run.must_be_completed()
+
+
+@pytest.mark.parametrize(
+    ("best", "evaluated", "notes"),
+    [
+        (("best.ckpt", 72), ("best.ckpt", 36), ["evaluated at step 36, trained further since; evaluate it again"]),
+        (("best.ckpt", 12), ("best.ckpt", 36), ["evaluated at step 36, trained anew since; evaluate it again"]),
+        (("best.ckpt", 36), ("best.ckpt", 36), []),
+        (("best.ckpt", 36), ("last.ckpt", 72), []),
+        (("best.ckpt", None), ("best.ckpt", 36), []),  # as runs of old
+    ],
+)
+def test_scores_of_weights_that_are_no_longer_the_best_are_told(tmp_path, best, evaluated, notes):
+    now = {"metric": "valid/bleu", "score": 1.0, "checkpoint": f"checkpoints/{best[0]}", "step": best[1]}
+    run = RunFolder(write_run(tmp_path / "a", summary={"best": now}))
+    path = run.folder / "test" / "scores.json"
+    members = [{"run": "a", "checkpoint": evaluated[0], "step": evaluated[1]}]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"members": members}))
+    run.on("test")
+    assert run.notes == notes
+
+
+def test_the_summary_says_of_which_step_the_best_checkpoint_is(tmp_path):
+    path = tmp_path / "checkpoints" / "best.ckpt"
+    trainer = SimpleNamespace(
+        checkpoint_callback=SimpleNamespace(monitor="valid/bleu", best_model_score=1.0, best_model_path=str(path)),
+        global_step=72,
+        current_epoch=6,
+        lightning_module=SimpleNamespace(finite=SimpleNamespace(left_out=0, spikes=0)),
+        callback_metrics={},
+        default_root_dir=str(tmp_path),
+    )
+    assert _results(trainer, {})["best"]["step"] is None  # nor does a file that is gone spoil the end of the run
+    save_checkpoint({"nmt": {}, "global_step": 36}, path)
+    assert _results(trainer, {})["best"]["step"] == 36
 
 
 def test_damaged_metrics_and_settings_cost_only_themselves(tmp_path):
