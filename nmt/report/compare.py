@@ -154,9 +154,7 @@ def _test(runs: Sequence[RunFolder], wanted: str | None, left_out: Sequence[Left
     if not counts:
         others = f" ({_reasons(left_out)})" if left_out else ""
         raise UserError(f"no completed run was evaluated on a test set: python evaluate.py run=FOLDER{others}")
-    data = runs[0].config.get("data")
-    own = data.get("test") if isinstance(data, Mapping) else None
-    return max(counts, key=lambda test: (counts[test], test == own))
+    return max(counts, key=lambda test: (counts[test], test == runs[0].own_test))
 
 
 def _evaluated(runs: Sequence[RunFolder], test: str, left_out: list[LeftOut]) -> list[Compared]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 FIRST = ("bleu", "chrf", "ter", "perplexity", "aer")  # scores of the first table; all others follow in a second
+CALLED = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "aer": "AER", "saer": "SAER"}
 
 
 def markdown(tables: Mapping[str, Any]) -> str:
@@ -22,7 +23,7 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
         *table(_leaderboard(tables, [name for name in FIRST if name in names])),
     ]
     if others:
-        heads = ["system", *(_words(name) for name in others)]
+        heads = ["system", *(words(name) for name in others)]
         rows = ([row["system"], *(shown(row["scores"].get(name)) for name in others)] for row in tables["systems"])
         lines += ["", f"{mark} Other scores", "", *table([heads, *rows])]
     lines += ["", f"{mark} BLEU by source length", "", *table(_by_length(tables["by_length"]))]
@@ -37,7 +38,7 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
 
 def _leaderboard(tables: Mapping[str, Any], names: Sequence[str]) -> list[list[Any]]:
     several = any(len(row["runs"]) > 1 for row in tables["systems"])
-    heads = ["system", *(["n"] if several else []), *(_words(name) for name in names), "Δ BLEU", "p (sentences)"]
+    heads = ["system", *(["n"] if several else []), *(words(name) for name in names), "Δ BLEU", "p (sentences)"]
     heads += [*(["p (seeds)"] if several else []), "parameters", "words/s", "time", "steps", *tables["settings"]]
     rows = []
     for row in tables["systems"]:
@@ -102,8 +103,9 @@ def _setting(value: Any) -> str:
     return "–" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _words(name: str) -> str:
-    return {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "aer": "AER"}.get(name, name.replace("_", " "))
+def words(name: str) -> str:
+    """Of a score, as people call it."""
+    return CALLED.get(name, name.replace("_", " "))
 
 
 def table(rows: Iterable[Sequence[Any]]) -> list[str]:

@@ -3,13 +3,19 @@
 Runs that differ in nothing but the seed are one row: mean ± standard deviation of n.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+from nmt.report.markdown import words
 from nmt.report.reading import UnreadableError, read_json
 from nmt.run import write_json, write_text
+
+ALWAYS = ("bleu", "perplexity")  # whether the paper gives them or not
+
+
+Figures = Mapping[str, Mapping[str, float]]  # of a paper: by its test sets and by score, called as in scores.json
 
 
 class Entry(NamedTuple):
@@ -21,39 +27,54 @@ class Entry(NamedTuple):
     status: str
 
 
+class Scored(NamedTuple):
+    test: str
+    scores: Mapping[str, float]
+    signatures: Mapping[str, str]
+
+
 def write_table(folder: Path, tabulated: Mapping[str, Any], entries: Sequence[Entry]) -> None:
     """`table.md` and `table.json` in the sweep's folder."""
     rows: dict[str, list[Entry]] = {}
     for entry in entries:
         rows.setdefault(entry.paper["rows"][tabulated["table"]], []).append(entry)
+    scores = list(dict.fromkeys([*ALWAYS, *_given(entry.paper.get("figures", {}) for entry in entries)]))
     table = {
         "title": tabulated["title"],
-        "rows": [_row(name, runs) for name, runs in rows.items()],
+        "scores": scores,
+        "rows": [_row(name, runs, scores) for name, runs in rows.items()],
         "departures": _departures(entries),
     }
     write_json(folder / "table.json", table)
     write_text(folder / "table.md", markdown(table))
 
 
-def _row(name: str, runs: Sequence[Entry]) -> dict[str, Any]:
-    scored = [scores for run in runs if run.status == "completed" and (scores := _scores(run.folder))]
+def _given(figures: Iterable[Figures]) -> list[str]:
+    """Scores that the paper gives."""
+    return list(dict.fromkeys(score for of_row in figures for of_test in of_row.values() for score in of_test))
+
+
+def _row(name: str, runs: Sequence[Entry], scores: Sequence[str]) -> dict[str, Any]:
+    scored = [found for run in runs if run.status == "completed" and (found := _scored(run.folder))]
     return {
         "row": name,
         "runs": [{"folder": run.folder.name, "seed": run.seed, "status": run.status} for run in runs],
         "n": len(scored),
-        "bleu": _spread([scores["scores"]["bleu"]["score"] for scores in scored]),
-        "perplexity": _spread([scores["scores"]["perplexity"] for scores in scored]),
-        "tests": sorted({scores["test"] for scores in scored}),
-        "signatures": sorted({scores["scores"]["bleu"]["signature"] for scores in scored}),
+        **{score: _spread([found.scores[score] for found in scored if score in found.scores]) for score in scores},
+        "tests": sorted({found.test for found in scored}),
+        "signatures": sorted({found.signatures.get("bleu", "") for found in scored}),
         "paper": runs[0].paper.get("figures", {}),
     }
 
 
-def _scores(folder: Path) -> dict[str, Any] | None:
-    """None too where the file is damaged: a row lacks it, the sweep goes on."""
-    found = sorted(folder.glob("*/scores.json"))
+def _scored(folder: Path) -> Scored | None:
+    """On the run's own test set, whatever else it was evaluated on since. None too where the file is damaged: a row
+    lacks it, the sweep goes on."""
+    from nmt.report.runs import RunFolder, scores_of  # and with it sacrebleu, for which no launcher need wait
+
+    test = RunFolder(folder).own_test
     try:
-        return read_json(found[0]) if found else None
+        return Scored(test, *scores_of(read_json(folder / test / "scores.json"), test)) if test else None
     except UnreadableError:
         return None
 
@@ -71,29 +92,27 @@ def _departures(entries: Sequence[Entry]) -> list[str]:
 
 
 def markdown(table: Mapping[str, Any]) -> str:
-    lines = [
-        f"# {table['title']}",
-        "",
-        "| system | BLEU | perplexity | n | the paper's | |",
-        "|---|---|---|---|---|---|",
-    ]
+    scores, given = table["scores"], _given(row["paper"] for row in table["rows"])
+    heads = ["system"]
+    for score in scores:
+        heads += [words(score), *(["the paper's"] if score in given else [])]
+    lines = [f"# {table['title']}", "", _line([*heads, "n", ""]), "|---" * (len(heads) + 2) + "|"]
     for row in table["rows"]:
+        cells = [row["row"]]
+        for score in scores:
+            cells += [_shown(row[score]), *([_paper(row["paper"], score)] if score in given else [])]
         states = ", ".join(dict.fromkeys(run["status"] for run in row["runs"] if run["status"] != "completed"))
-        cells = (
-            row["row"],
-            _shown(row["bleu"]),
-            _shown(row["perplexity"]),
-            row["n"] or "",
-            _paper(row["paper"]),
-            states,
-        )
-        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+        lines.append(_line([*cells, row["n"] or "", states]))
     tests = sorted({test for row in table["rows"] for test in row["tests"]})
     signatures = sorted({signature for row in table["rows"] for signature in row["signatures"]})
     lines += ["", f"Ours: {', '.join(tests) or '–'}; sacrebleu {'; '.join(signatures) or '–'}."]
     lines += ["The paper's figures are of its own data: only how rows compare can be compared.", ""]
     lines += ["Departures from the paper:", "", *(f"- {text}" for text in table["departures"])]
     return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[Any]) -> str:
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 def _shown(spread: Mapping[str, float] | None) -> str:
@@ -103,7 +122,5 @@ def _shown(spread: Mapping[str, float] | None) -> str:
     return f"{spread['mean']:.2f}{deviation}"
 
 
-def _paper(figures: Mapping[str, Mapping[str, float]]) -> str:
-    return "; ".join(
-        f"{test} " + " ".join(f"{name} {value}" for name, value in of.items()) for test, of in figures.items()
-    )
+def _paper(figures: Figures, score: str) -> str:
+    return "; ".join(f"{test} {of[score]}" for test, of in figures.items() if score in of)

@@ -133,6 +133,12 @@ class RunFolder:
         return self.config.get("seed")
 
     @property
+    def own_test(self) -> str | None:
+        """The test set that it is evaluated on where none is named."""
+        data = self.config.get("data")
+        return str(data.get("test") or "valid") if isinstance(data, Mapping) else None
+
+    @property
     def tests(self) -> list[str]:
         return sorted(path.parent.name for path in self.folder.glob("*/scores.json"))
 
@@ -258,7 +264,7 @@ def _naturally(name: str) -> list[tuple[int, Any]]:
 def read_evaluated(folder: Path) -> Evaluated:
     where = folder.name
     stored = read_json(folder / "scores.json", f"{where}/scores.json")
-    scores, signatures = _scores(stored.get("scores"), f"{where}/scores.json")
+    scores, signatures = scores_of(stored, f"{where}/scores.json")
     sentences = read_sentences(folder / "sentences.jsonl", f"{where}/sentences.jsonl")
     if stored.get("sentences") != len(sentences):
         raise UnreadableError(
@@ -287,14 +293,16 @@ def _checkpoint_of(members: Any) -> tuple[str, int] | None:
     return None
 
 
-def _scores(stored: Any, where: str) -> tuple[dict[str, float], dict[str, str]]:
-    if not isinstance(stored, Mapping):
+def scores_of(stored: Mapping[str, Any], where: str) -> tuple[dict[str, float], dict[str, str]]:
+    """What scores.json says, and how it was counted."""
+    given = stored.get("scores")
+    if not isinstance(given, Mapping):
         raise UnreadableError(f"{where} holds no scores; evaluate it again")
-    values = {name: one.get("score") if isinstance(one, Mapping) else one for name, one in stored.items()}
+    values = {name: one.get("score") if isinstance(one, Mapping) else one for name, one in given.items()}
     scores = {name: float(value) for name, value in values.items() if is_number(value)}
     if "bleu" not in scores:
         raise UnreadableError(f"{where} holds no BLEU; evaluate it again")
-    signed = {name: one.get("signature") for name, one in stored.items() if isinstance(one, Mapping)}
+    signed = {name: one.get("signature") for name, one in given.items() if isinstance(one, Mapping)}
     return scores, {name: signature for name, signature in signed.items() if isinstance(signature, str)}
 
 

@@ -1,0 +1,81 @@
+"""A paper's table: our figures for what the paper measures, on the test set that the runs were trained for."""
+
+import json
+from statistics import mean, stdev
+
+import numpy as np
+from report.folders import evaluate, pairs, write_run
+
+from nmt.report.paper_table import Entry, write_table
+
+TABLE = {"table": "table2", "title": "Alignment quality"}
+
+
+def entry(folder, figures: dict, row: str = "Base", seed: int = 1, status: str = "completed") -> Entry:
+    return Entry({"rows": {"table2": row}, "figures": figures}, seed, folder, status)
+
+
+def written(folder, *entries: Entry) -> tuple[dict, list[list[str]]]:
+    """table.json, and the cells of table.md."""
+    write_table(folder, TABLE, entries)
+    lines = (folder / "table.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    return json.loads((folder / "table.json").read_text(encoding="utf-8")), rows
+
+
+def scored(folder, **scores) -> dict:
+    """The run's scores, with some that are given."""
+    path = folder / "test" / "scores.json"
+    stored = json.loads(path.read_text())
+    stored["scores"] |= scores
+    path.write_text(json.dumps(stored))
+    return stored["scores"]
+
+
+def test_a_run_evaluated_on_another_test_set_later_keeps_its_own_in_the_table(tmp_path):
+    folder = write_run(tmp_path / "seed=1", mistakes=0.3)
+    own = scored(folder)["bleu"]["score"]
+    evaluate(folder, "long", pairs(20, seed=7), 0.0, np.random.default_rng(1))  # comes before "test" by name
+    table, rows = written(tmp_path, entry(folder, {}))
+    assert table["rows"][0]["bleu"]["mean"] == own < 100
+    assert table["rows"][0]["tests"] == ["test"]
+    assert rows[2] == ["Base", f"{own:.2f}", "5.00", "1", ""]
+
+
+def test_where_no_test_set_is_configured_the_validation_set_counts(tmp_path):
+    folder = write_run(tmp_path / "seed=1", changes={"data.test": None}, test="valid")
+    assert written(tmp_path, entry(folder, {}))[0]["rows"][0]["tests"] == ["valid"]
+
+
+def test_what_the_paper_measures_stands_beside_its_figures(tmp_path):
+    first, second = (write_run(tmp_path / f"seed={seed}", seed=seed, mistakes=0.3) for seed in (1, 2))
+    other = write_run(tmp_path / "other", changes={"dropout": 0.5})
+    bleu = [
+        scored(run, saer=saer, tb={"score": 3.0, "signature": ""})["bleu"]["score"]
+        for run, saer in ((first, 60.0), (second, 62.0))
+    ]
+    own = scored(other)["bleu"]["score"]
+    figures = {"MT06": {"bleu": 32.47}, "MT08": {"bleu": 25.23, "tb": 14.6}, "all": {"saer": 64.25}}
+    entries = [
+        entry(first, figures),
+        entry(second, figures, seed=2),
+        entry(other, {"all": {"saer": 66.3}}, row="Linguistic"),
+        entry(tmp_path / "waiting", {}, row="Neural", status="waiting"),
+    ]
+    table, rows = written(tmp_path, *entries)
+    assert table["rows"][0]["saer"] == {"mean": 61.0, "deviation": stdev((60, 62))}
+    shown = f"{mean(bleu):.2f} ± {stdev(bleu):.2f}"
+    assert [", ".join(row) for row in (rows[0], *rows[2:])] == [
+        "system, BLEU, the paper's, perplexity, tb, the paper's, SAER, the paper's, n, ",
+        f"Base, {shown}, MT06 32.47; MT08 25.23, 5.00 ± 0.00, 3.00 ± 0.00, MT08 14.6, 61.00 ± 1.41, all 64.25, 2, ",
+        f"Linguistic, {own:.2f}, , 5.00, , , , all 66.3, 1, ",
+        "Neural, , , , , , , , , waiting",
+    ]
+
+
+def test_a_damaged_file_costs_its_run_alone(tmp_path):
+    runs = [write_run(tmp_path / f"seed={seed}", seed=seed) for seed in (1, 2, 3)]
+    (runs[1] / "test" / "scores.json").write_text('{"scores": {"bleu": "much"}}')
+    (runs[2] / ".hydra" / "config.yaml").unlink()
+    table, _ = written(tmp_path, *(entry(run, {}, seed=seed) for seed, run in enumerate(runs, start=1)))
+    assert (table["rows"][0]["n"], table["rows"][0]["perplexity"]) == (1, {"mean": 5.0})
