@@ -204,13 +204,13 @@ function barChart({ title, aside, rows, format }) {
 }
 
 /** A line a system through its settings to its score; a value that is clicked keeps only the lines through it. */
-function parallelChart({ axes, lines, scoreName, lowerIsBetter }) {
+function parallelChart({ axes, lines, scoreName, worth }) {
   const told = make("div", { class: "told", "aria-live": "polite" });
   const rest = () => told.replaceChildren("a line is a system: point at one; click a value to keep the lines through it");
   rest();
   const kept = new Map();
-  const scores = lines.map(line => line.score), [worst, best] = lowerIsBetter ? reach(scores).reverse() : reach(scores);
-  const share = score => best === worst ? 1 : (score - worst) / (best - worst);
+  const scores = lines.map(line => line.score), [worst, best] = reach(scores.map(worth));
+  const share = score => best === worst ? 1 : (worth(score) - worst) / (best - worst);
   const paint = width => {
     const all = [...axes, { name: scoreName, isScore: true }];
     const apart = Math.max(112, (width - 140) / Math.max(1, all.length - 1)), inner = apart * (all.length - 1);

@@ -25,6 +25,7 @@ from nmt.report.settings import differing, folded, name_of_system, name_runs, se
 from nmt.run import write_json, write_text
 
 LOWER_IS_BETTER = ("ter", "tb", "words_", "source_unattended", "loss", "perplexity", "aer", "saer", "repeated_")
+BEST_AT_1 = ("length_ratio",)
 SHORT_BOUNDS = (5, 10, 15, 20, 25, 30)  # where few sources are longer
 LONG = 30
 NAMED = 8  # runs, where a message lists those there are
@@ -248,11 +249,15 @@ def _score_names(runs: Sequence[Compared]) -> list[dict[str, str]]:
     return [
         {
             "name": name,
-            "better": "lower" if name.startswith(LOWER_IS_BETTER) else "higher",
+            "better": _better(name),
             "signature": signatures.get(name, ""),
         }
         for name in names
     ]
+
+
+def _better(score: str) -> str:
+    return "nearest 1" if score in BEST_AT_1 else "lower" if score.startswith(LOWER_IS_BETTER) else "higher"
 
 
 def _row(system: System, difference: dict[str, Any] | None) -> dict[str, Any]:

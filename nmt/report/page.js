@@ -6,6 +6,8 @@ const NAMES = { bleu: "BLEU", chrf: "chrF", ter: "TER", aer: "AER", saer: "SAER"
 const wordsOf = name => NAMES[name] || name.replaceAll("_", " ");
 const placeOf = new Map(tables.systems.map((row, place) => [row.system, place]));
 const betterOf = new Map(tables.scores.map(score => [score.name, score.better]));
+const WORTHS = { higher: value => value, lower: value => -value, "nearest 1": value => -Math.abs(value - 1) };
+const worthOf = name => WORTHS[betterOf.get(name)];
 const several = tables.systems.some(row => row.runs.length > 1);
 const listeners = [];
 
@@ -55,9 +57,9 @@ function leaderboard() {
   const table = make("table", { class: "table" }, make("caption", { class: "unseen" }, "Systems with their scores"));
   const nothing = make("p", { class: "soft small", hidden: true, looks: { padding: "0.7rem" } }, "No system is called so.");
   const shownColumns = () => [name, ...all.filter(column => !column.score || chosen.has(column.score))];
-  const bestOf = key => {
+  const mostWorth = key => {
     const values = tables.systems.map(row => row.scores[key]?.mean).filter(value => value !== undefined);
-    return values.length > 1 ? (betterOf.get(key) === "lower" ? Math.min : Math.max)(...values) : NaN;
+    return values.length > 1 ? Math.max(...values.map(worthOf(key))) : NaN;
   };
   function paint(focused) {
     const shown = shownColumns(), by = shown.find(column => column.key === state.sort) || name;
@@ -67,7 +69,8 @@ function leaderboard() {
       if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
       return state.direction * compareValues(a, b);
     });
-    const best = new Map([...chosen].map(key => [key, bestOf(key)]));
+    const best = new Map([...chosen].map(key => [key, mostWorth(key)]));
+    const isBest = (column, row) => column.score && worthOf(column.score)(column.value(row)) === best.get(column.score);
     const head = make("thead", {}, make("tr", {}, ...shown.map(column => make("th", {
       scope: "col", class: column.number ? "number" : column.setting ? "setting" : "",
       "aria-sort": column === by ? (state.direction > 0 ? "ascending" : "descending") : false,
@@ -80,7 +83,7 @@ function leaderboard() {
       make("span", {}, ...softly(row.system), row.runs.length > 1 ? make("span", { class: "tag", title: row.runs.join("\n") }, repeats(row)) : null,
         row.system === tables.baseline ? make("span", { class: "tag" }, "baseline") : null))),
     ...shown.slice(1).map(column => make("td", {
-      class: [column.number ? "number" : "", column.setting ? "setting" : "", column.score && column.value(row) === best.get(column.score) ? "best" : "",
+      class: [column.number ? "number" : "", column.setting ? "setting" : "", isBest(column, row) ? "best" : "",
         column.certain?.(row) ? "certain" : ""].join(" ").trim(), title: column.setting ? settingText(row.settings[column.title]) : false,
     }, ...column.cell(row))))));
     nothing.hidden = rows.length > 0;
@@ -173,7 +176,7 @@ function settingsThatDiffer() {
     const lines = tables.systems.filter(row => row.scores[score.value]).map(row => ({
       label: row.system, score: row.scores[score.value].mean, values: axes.map(axis => row.settings[axis.key] ?? null),
     }));
-    place.replaceChildren(parallelChart({ axes, lines, scoreName: wordsOf(score.value), lowerIsBetter: betterOf.get(score.value) === "lower" }));
+    place.replaceChildren(parallelChart({ axes, lines, scoreName: wordsOf(score.value), worth: worthOf(score.value) }));
   }
   paint();
   part("settings", "Settings", "What differs between the systems, and the score it led to; the stronger the colour, the better.",

@@ -92,6 +92,14 @@ def test_differences_are_to_the_baseline(sweep, tmp_path):
     )
 
 
+def test_of_each_score_it_is_known_what_is_better(sweep, tmp_path):
+    _, _, tables = compared(tmp_path, sweep)
+    better = {score["name"]: score["better"] for score in tables["scores"]}
+    assert {name for name, which in better.items() if which == "higher"} == {"bleu", "chrf"}
+    assert better["length_ratio"] == "nearest 1"
+    assert better["words_left_out"] == better["aer"] == better["perplexity"] == "lower"
+
+
 def test_the_page_and_the_json_hold_the_same_tables(sweep, tmp_path):
     page, text, tables = compared(tmp_path, sweep)
     assert data(page, "tables") == tables

@@ -75,6 +75,16 @@ def test_the_leaderboard_is_sorted_by_a_click_on_a_head(page):
     assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d", column(page, "BLEU")[1])
 
 
+@pytest.mark.parametrize("score", ["bleu", "words_left_out", "length_ratio"])
+def test_of_each_score_the_best_is_bold(page, score):
+    """Length ratios are 1.0 (dot), 1.2 and 1.4."""
+    page.locator("#scores summary").click()
+    for box in page.locator("#scores input").all():
+        box.set_checked(box.get_attribute("value") == score)
+    (bold,) = page.locator("#leaderboard tbody tr", has=page.locator("td.best")).all_inner_texts()
+    assert bold.startswith("dot")
+
+
 def test_scores_are_picked_and_systems_filtered(page):
     assert "AER" not in page.locator("#leaderboard thead").inner_text()
     page.locator("#scores summary").click()
