@@ -176,28 +176,41 @@ def _reasons(left_out: Sequence[LeftOut]) -> str:
 def _named(baseline: str, evaluated: Sequence[Compared], left_out: Sequence[LeftOut]) -> Compared:
     """By its name, its folder, or the name of its system."""
     path = Path(baseline).resolve()
-    for called in (_own_names, lambda one: [without_seed(one.name)]):
-        for one in evaluated:
-            if baseline in called(one) or path == one.run.folder.resolve():
-                return one
+    for one in evaluated:
+        if baseline in (one.name, one.run.folder.name) or path == one.run.folder.resolve():
+            return one
+    systems = _systems_by_name(evaluated)
+    if baseline in systems:
+        return systems[baseline]
+    for one in evaluated:
+        if baseline == without_seed(one.name):
+            return one
     for name, reason in left_out:
         if baseline == name or path.name == Path(name).name:
             raise UserError(f"baseline={baseline}: is not compared ({reason})")
     names = [one.name for one in evaluated]
-    near = get_close_matches(baseline, names, n=1)
+    near = get_close_matches(baseline, [*systems, *names], n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     raise UserError(f"baseline={baseline}: no such run; there are {', '.join(names[:NAMED])}{more}{hint}")
 
 
-def _own_names(one: Compared) -> list[str]:
-    return [one.name, one.run.folder.name]
+def _systems_by_name(evaluated: Sequence[Compared]) -> dict[str, Compared]:
+    """The first run of each, named as where its kind is compared; of two kinds' systems of one name the commoner's."""
+    kinds = Counter(map(_kind, evaluated)).most_common()
+    together = [_systems([one for one in evaluated if _kind(one) == kind]) for kind, _ in reversed(kinds)]
+    return {system.name: system.members[0] for systems in together for system in systems}
+
+
+def _kind(one: Compared) -> tuple[str, str | None]:
+    """What must be the same to be compared: the test set, and how BLEU is counted."""
+    return one.on.digest, one.on.signatures.get("bleu")
 
 
 def _comparable(evaluated: Sequence[Compared], baseline: Compared | None, left_out: list[LeftOut]) -> list[Compared]:
     """Those with the baseline's test set and BLEU; without one, with those of most."""
-    kinds = [(one.on.digest, one.on.signatures.get("bleu")) for one in evaluated]
-    kept = kinds[evaluated.index(baseline)] if baseline else Counter(kinds).most_common(1)[0][0]
+    kinds = list(map(_kind, evaluated))
+    kept = _kind(baseline) if baseline else Counter(kinds).most_common(1)[0][0]
     for one, (digest, signature) in zip(evaluated, kinds, strict=True):
         if digest != kept[0]:
             left_out.append(

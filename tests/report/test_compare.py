@@ -92,6 +92,20 @@ def test_differences_are_to_the_baseline(sweep, tmp_path):
     )
 
 
+def test_a_system_can_be_the_baseline_by_the_name_it_has_in_the_table(tmp_path):
+    for seed in (1, 2):
+        write_run(tmp_path / "plain" / f"run{seed}", seed=seed, mistakes=0.3)
+        write_run(tmp_path / "wide" / f"run{seed}", seed=seed, changes={"size.hidden": 64})
+        write_run(tmp_path / "plain" / f"long{seed}", seed=seed, lines=pairs(10), changes={"dropout": 0.5})
+    write_run(tmp_path / "wide" / "run3", seed=3, changes={"size.hidden": 64})
+    for name in ("plain", "wide"):
+        _, _, tables = compared(tmp_path, tmp_path, baseline=name)
+        assert tables["baseline"] == name
+        assert [row["system"] for row in tables["systems"]] == ["wide", "plain"]
+    _, _, others = compared(tmp_path, tmp_path, baseline="plain/long")
+    assert [row["system"] for row in others["systems"]] == ["plain/long"]
+
+
 def test_of_each_score_it_is_known_what_is_better(sweep, tmp_path):
     _, _, tables = compared(tmp_path, sweep)
     better = {score["name"]: score["better"] for score in tables["scores"]}
@@ -234,6 +248,7 @@ def test_an_ensemble_stands_beside_runs(tmp_path):
     [
         ({"test": "tset"}, r"test=tset: no run was evaluated on it; there is test \(did you mean test\?\)"),
         ({"baseline": "attention=dto"}, "baseline=attention=dto: no such run; there are"),
+        ({"baseline": "attention=aditive"}, r"no such run; .*\(did you mean attention=additive\?\)"),
         ({"baseline": "failed"}, r"baseline=failed: is not compared \(failed: no\)"),
         ({"output": "compare.txt"}, "must end with .html"),
         ({"resamples": 0}, "resamples=0: must be at least 1"),
