@@ -193,7 +193,7 @@ def find_runs(paths: Sequence[str]) -> list[RunFolder]:
             raise UserError(f"{path}: is a file; name the folder of a run, or of a sweep")
         if not path.is_dir():
             raise UserError(f"{path}: no such folder")
-        for run in (*map(RunFolder, _runs_under(path)), *_not_begun(path)):
+        for run in _runs_under(path):
             found.setdefault(run.folder.resolve(), run)
     runs = list(found.values())
     if not runs:
@@ -204,16 +204,20 @@ def find_runs(paths: Sequence[str]) -> list[RunFolder]:
     return runs
 
 
-def _runs_under(path: Path) -> Iterator[Path]:
-    """What lies in a run is no other run."""
+def _runs_under(path: Path) -> Iterator[RunFolder]:
+    """What lies in a run is no other run; sweeps' jobs that have not begun come last."""
+    waiting = []
     for place, inner, files in os.walk(path):
         folder = Path(place)
-        if SWEEP not in files and is_run(folder, {*inner, *files}):
+        if SWEEP in files:
+            waiting += _not_begun(folder)
+        elif is_run(folder, {*inner, *files}):
             inner.clear()
-            yield folder
+            yield RunFolder(folder)
         inner[:] = sorted((name for name in inner if not name.startswith(".")), key=_naturally)
         if len(folder.parts) - len(path.parts) >= DEEPEST:
             inner.clear()
+    yield from waiting
 
 
 def is_run(folder: Path, held: set[str]) -> bool:

@@ -37,12 +37,18 @@ def test_runs_are_found_under_any_folder_and_each_once(tmp_path):
     assert [run.name for run in runs] == ["seed=1", "seed=2", "seed=10"]
 
 
-def test_jobs_that_have_not_begun_are_known_from_the_sweep(tmp_path):
-    write_run(tmp_path / "seed=1")
+@pytest.mark.parametrize("named", ["", "many", "many/sweep"])
+def test_jobs_that_have_not_begun_are_known_from_sweeps_wherever_these_lie(tmp_path, named):
+    sweep = tmp_path / "many" / "sweep"
+    write_run(sweep / "seed=1")
+    write_run(tmp_path / "many" / "single")
     jobs = [{"folder": f"seed={seed}", "overrides": [f"seed={seed}"], "status": "waiting"} for seed in (1, 2)]
-    (tmp_path / "sweep.json").write_text(json.dumps({"jobs": jobs}))
-    begun, waiting = find_runs([str(tmp_path)])
-    begun.must_be_completed()
+    (sweep / "sweep.json").write_text(json.dumps({"jobs": jobs}))
+    *begun, waiting = find_runs([str(tmp_path / named)])
+    assert len(begun) == (1 if named == "many/sweep" else 2)
+    for run in begun:
+        run.must_be_completed()
+    assert waiting.folder == sweep / "seed=2"
     with pytest.raises(UnreadableError, match="waiting: it has not begun"):
         waiting.must_be_completed()
 
