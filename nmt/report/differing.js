@@ -1,7 +1,10 @@
 "use strict";
 
+const MOST_CELLS = 4e6; // of a table of all pairs of words
+
 /** The words of a text, each with whether it lies outside the longest sequence it shares with the other text. */
 function differing(mine, theirs) {
+  if (mine.length * theirs.length > MOST_CELLS) return unsaid(mine, new Set(theirs));
   const shared = Array.from({ length: mine.length + 1 }, () => new Uint16Array(theirs.length + 1));
   for (let i = mine.length - 1; i >= 0; i--) {
     for (let j = theirs.length - 1; j >= 0; j--) {
@@ -17,3 +20,6 @@ function differing(mine, theirs) {
   }
   return marked;
 }
+
+/** Of texts that are too long for that, the words that the other says nowhere. */
+const unsaid = (mine, theirs) => mine.map(word => [word, !theirs.has(word) && word.trim() !== ""]);

@@ -135,6 +135,13 @@ def test_two_systems_are_compared_sentence_by_sentence(page):
     assert page.locator("article .differs").count() == 0
 
 
+@pytest.mark.parametrize(("length", "moved_differs"), [(1000, True), (3000, False)])
+def test_texts_too_long_for_a_table_of_their_words_differ_in_what_the_other_lacks(page, length, moved_differs):
+    middle = [f"w{number}" for number in range(length)]
+    found = page.evaluate("texts => differing(...texts)", [["moved", " ", "new", *middle], [*middle, "moved"]])
+    assert found == [["moved", moved_differs], [" ", False], ["new", True], *([word, False] for word in middle)]
+
+
 def test_other_systems_can_be_shown_too(page):
     page.locator("#sentences summary", has_text="Also show").click()
     page.locator("#sentences label", has_text="wide").locator("input").check()
