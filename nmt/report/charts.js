@@ -250,7 +250,7 @@ function parallelChart({ axes, lines, scoreName, worth }) {
       filter();
     };
     const shownAxes = all.map((axis, at) => {
-      const x = placeOf(at), end = axis.isScore || at === all.length - 1;
+      const x = placeOf(at);
       const labels = axis.isScore
         ? ticks(low, high, 5).map(value => draw("text", { class: "halo", x: x + 8, y: ups[at](value) + 4 }, short(value)))
         : axis.values.map((value, number) => {
@@ -264,7 +264,7 @@ function parallelChart({ axes, lines, scoreName, worth }) {
           return label;
         });
       return draw("g", { class: "axis" }, draw("line", { x1: x, x2: x, y1: top - 8, y2: bottom + 8 }),
-        draw("text", { class: "title", x, y: 18, "text-anchor": at ? end ? "middle" : "middle" : "middle" }, clipped(axis.name, 24), draw("title", {}, axis.name)), ...labels);
+        draw("text", { class: "title", x, y: 18, "text-anchor": "middle" }, clipped(axis.name, 24), draw("title", {}, axis.name)), ...labels);
     });
     const full = inner + 140;
     const svg = draw("svg", { viewBox: `0 0 ${full} ${height}`, height, role: "group", "aria-label": `Settings against ${scoreName}`, looks: { width: `${full}px` } },
