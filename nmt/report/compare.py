@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +19,10 @@ from nmt.evaluation.by_length import BOUNDS, by_length
 from nmt.evaluation.significance import compare_systems, over_seeds
 from nmt.report.markdown import markdown
 from nmt.report.page import assembled, contents
-from nmt.report.reading import UnreadableError, is_number, showable
+from nmt.report.reading import UnreadableError, showable
 from nmt.report.runs import Evaluated, LeftOut, RunFolder, find_runs
 from nmt.report.settings import differing, folded, name_of_system, name_runs, settings_of, unique, without_seed
+from nmt.report.spread import spread
 from nmt.run import write_json, write_text
 
 LOWER_IS_BETTER = ("ter", "tb", "words_", "source_unattended", "loss", "perplexity", "aer", "saer", "repeated_")
@@ -295,14 +296,6 @@ def _row(system: System, difference: dict[str, Any] | None) -> dict[str, Any]:
 def _speed(run: RunFolder) -> float | None:
     last = run.summary.get("last")
     return run.curves.speed or (last.get("train/tokens_per_second") if isinstance(last, Mapping) else None)
-
-
-def spread(values: Sequence[Any]) -> dict[str, float] | None:
-    """Mean and standard deviation of what there is."""
-    numbers = [float(value) for value in values if is_number(value)]
-    if not numbers:
-        return None
-    return {"mean": mean(numbers)} | ({"deviation": stdev(numbers)} if len(numbers) > 1 else {})
 
 
 def _differences(found: Field, resamples: int) -> dict[str, dict[str, Any]]:

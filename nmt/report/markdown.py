@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from nmt.report.spread import shown
+
 FIRST = ("bleu", "chrf", "ter", "perplexity", "aer")  # scores of the first table; all others follow in a second
 CALLED = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "aer": "AER", "saer": "SAER"}
 
@@ -73,14 +75,6 @@ def _interval(bucket: Mapping[str, Any]) -> str:
     return f"{bucket['bleu']:.2f}" + ("" if low is None else f" [{low:.1f}, {high:.1f}]")
 
 
-def shown(found: Mapping[str, float] | None, digits: int = 2) -> str:
-    """Mean ± standard deviation."""
-    if found is None:
-        return ""
-    deviation = f" ± {found['deviation']:,.{digits}f}" if "deviation" in found else ""
-    return f"{found['mean']:,.{digits}f}{deviation}"
-
-
 def _signed(value: float | None) -> str:
     return "" if value is None else f"{value:+.2f}".replace("-", "−")
 
@@ -118,6 +112,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Nothing of it is markup."""
+    """Nothing of it is markup; a single * is none."""
     text = " ".join(str(value).split()).replace("\\", "\\\\").replace("|", "\\|")
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "\\`").replace("*", "\\*")
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "\\`")
+    return text.replace("*", "\\*") if text.count("*") > 1 else text

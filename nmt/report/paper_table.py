@@ -4,12 +4,13 @@ Runs that differ in nothing but the seed are one row: mean ± standard deviation
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from nmt.report.markdown import words
+from nmt.report.markdown import table, words
 from nmt.report.reading import UnreadableError, read_json
+from nmt.report.spread import shown, spread
 from nmt.run import write_json, write_text
 
 ALWAYS = ("bleu", "perplexity")  # whether the paper gives them or not
@@ -39,14 +40,14 @@ def write_table(folder: Path, tabulated: Mapping[str, Any], entries: Sequence[En
     for entry in entries:
         rows.setdefault(entry.paper["rows"][tabulated["table"]], []).append(entry)
     scores = list(dict.fromkeys([*ALWAYS, *_given(entry.paper.get("figures", {}) for entry in entries)]))
-    table = {
+    content = {
         "title": tabulated["title"],
         "scores": scores,
         "rows": [_row(name, runs, scores) for name, runs in rows.items()],
         "departures": _departures(entries),
     }
-    write_json(folder / "table.json", table)
-    write_text(folder / "table.md", markdown(table))
+    write_json(folder / "table.json", content)
+    write_text(folder / "table.md", markdown(content))
 
 
 def _given(figures: Iterable[Figures]) -> list[str]:
@@ -60,7 +61,7 @@ def _row(name: str, runs: Sequence[Entry], scores: Sequence[str]) -> dict[str, A
         "row": name,
         "runs": [{"folder": run.folder.name, "seed": run.seed, "status": run.status} for run in runs],
         "n": len(scored),
-        **{score: _spread([found.scores[score] for found in scored if score in found.scores]) for score in scores},
+        **{score: spread(found.scores.get(score) for found in scored) for score in scores},
         "tests": sorted({found.test for found in scored}),
         "signatures": sorted({found.signatures.get("bleu", "") for found in scored}),
         "paper": runs[0].paper.get("figures", {}),
@@ -79,47 +80,32 @@ def _scored(folder: Path) -> Scored | None:
         return None
 
 
-def _spread(values: Sequence[float]) -> dict[str, float] | None:
-    if not values:
-        return None
-    return {"mean": mean(values)} | ({"deviation": stdev(values)} if len(values) > 1 else {})
-
-
 def _departures(entries: Sequence[Entry]) -> list[str]:
     """What stands between these runs and the paper's, each said once."""
     said = (item for entry in entries for item in entry.paper.get("departures", {}).items())
     return list(dict.fromkeys(f"{about}: {text}" for about, text in said))
 
 
-def markdown(table: Mapping[str, Any]) -> str:
-    scores, given = table["scores"], _given(row["paper"] for row in table["rows"])
-    heads = ["system"]
-    for score in scores:
-        heads += [words(score), *(["the paper's"] if score in given else [])]
-    lines = [f"# {table['title']}", "", _line([*heads, "n", ""]), "|---" * (len(heads) + 2) + "|"]
-    for row in table["rows"]:
-        cells = [row["row"]]
-        for score in scores:
-            cells += [_shown(row[score]), *([_paper(row["paper"], score)] if score in given else [])]
-        states = ", ".join(dict.fromkeys(run["status"] for run in row["runs"] if run["status"] != "completed"))
-        lines.append(_line([*cells, row["n"] or "", states]))
-    tests = sorted({test for row in table["rows"] for test in row["tests"]})
-    signatures = sorted({signature for row in table["rows"] for signature in row["signatures"]})
+def markdown(content: Mapping[str, Any]) -> str:
+    tests = sorted({test for row in content["rows"] for test in row["tests"]})
+    signatures = sorted({signature for row in content["rows"] for signature in row["signatures"]})
+    lines = [f"# {content['title']}", "", *table(_cells(content["rows"], content["scores"]))]
     lines += ["", f"Ours: {', '.join(tests) or '–'}; sacrebleu {'; '.join(signatures) or '–'}."]
     lines += ["The paper's figures are of its own data: only how rows compare can be compared.", ""]
-    lines += ["Departures from the paper:", "", *(f"- {text}" for text in table["departures"])]
+    lines += ["Departures from the paper:", "", *(f"- {text}" for text in content["departures"])]
     return "\n".join(lines) + "\n"
 
 
-def _line(cells: Sequence[Any]) -> str:
-    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
-
-
-def _shown(spread: Mapping[str, float] | None) -> str:
-    if spread is None:
-        return ""
-    deviation = f" ± {spread['deviation']:.2f}" if "deviation" in spread else ""
-    return f"{spread['mean']:.2f}{deviation}"
+def _cells(rows: Sequence[Mapping[str, Any]], scores: Sequence[str]) -> list[list[Any]]:
+    """A paper that gives a score has a column beside ours."""
+    given = _given(row["paper"] for row in rows)
+    heads = [[words(score), *(["the paper's"] if score in given else [])] for score in scores]
+    cells = [["system", *chain(*heads), "n", ""]]
+    for row in rows:
+        figures = [[shown(row[name]), *([_paper(row["paper"], name)] if name in given else [])] for name in scores]
+        states = dict.fromkeys(run["status"] for run in row["runs"] if run["status"] != "completed")
+        cells.append([row["row"], *chain(*figures), row["n"] or "", ", ".join(states)])
+    return cells
 
 
 def _paper(figures: Figures, score: str) -> str:

@@ -4,6 +4,7 @@ import json
 from statistics import mean, stdev
 
 import numpy as np
+import pytest
 from report.folders import evaluate, pairs, write_run
 
 from nmt.report.paper_table import Entry, write_table
@@ -79,3 +80,11 @@ def test_a_damaged_file_costs_its_run_alone(tmp_path):
     (runs[2] / ".hydra" / "config.yaml").unlink()
     table, _ = written(tmp_path, *(entry(run, {}, seed=seed) for seed, run in enumerate(runs, start=1)))
     assert (table["rows"][0]["n"], table["rows"][0]["perplexity"]) == (1, {"mean": 5.0})
+
+
+@pytest.mark.parametrize(
+    ("row", "cell"), [("RNNsearch*", "RNNsearch*"), ("*a* | <b>`\\", "\\*a\\* \\| &lt;b&gt;\\`\\\\"), ("a\nb", "a b")]
+)
+def test_the_name_of_a_row_is_no_markup(tmp_path, row, cell):
+    written(tmp_path, entry(tmp_path / "waiting", {}, row=row, status="waiting"))
+    assert f"\n| {cell} |  |  |  | waiting |\n" in (tmp_path / "table.md").read_text(encoding="utf-8")
