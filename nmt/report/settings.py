@@ -17,7 +17,8 @@ from nmt.search.settings import Search
 
 SEEDS = {"seed", "data.seed"}
 NOT_OF_THE_MODEL = {  # where things lie, what they are called, how a run was begun
-    "name", "sweep", "repeats", "ckpt_path", "pretraining_folder", "tabulated", "score_test", "score_unknown",
+    "name", "sweep", "repeats", "resume", "threads", "ckpt_path", "pretraining_folder", "tabulated",
+    "score_test", "score_unknown",
     "data.dir", "data.cache", "data.missing", "data.tests", "data.test", "data.name", "logger", "paper",
     "callbacks.checkpoint.dirpath", "callbacks.last.dirpath", "callbacks.progress", "callbacks.translations",
     "trainer.enable_progress_bar", "trainer.default_root_dir", "search.seed",
