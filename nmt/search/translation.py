@@ -25,7 +25,7 @@ BATCH_PIECES = 6000  # of a batch's source, padded: batches of long lines are sm
 
 
 class Translation(NamedTuple):
-    """One translation of a line. Words and alignment may end with the end symbol, where the model saw or made one."""
+    """One translation of a line. Words and alignment end with the end symbol where the model saw or made one."""
 
     source: list[str]
     target: list[str]
@@ -35,10 +35,11 @@ class Translation(NamedTuple):
     log_probability: float
     alignment: np.ndarray  # (target, source)
     word_scores: np.ndarray  # log-probability of each of `target`
+    ended: Sides  # whether a side ends with the model's own symbol: a text may spell it too
 
     def word_alignment(self) -> np.ndarray:
         """Without the end symbols."""
-        rows, columns = (sum(word != SPECIAL[END] for word in side) for side in (self.target, self.source))
+        rows, columns = len(self.target) - self.ended.target, len(self.source) - self.ended.source
         return self.alignment[:rows, :columns]
 
 
@@ -138,11 +139,11 @@ class TextTranslator:
             vocabulary.word_of_piece(best.words),
         ]
         words = [own, vocabulary.words(best.words)]
-        ends = best.alignment.shape[1] > len(source), best.alignment.shape[0] > len(best.words)
-        for side, ended in enumerate(ends):
-            places[side] += [len(words[side])] * ended
-            words[side] += [SPECIAL[END]] * ended
-        said = " ".join(words[1][: len(words[1]) - ends[1]])
+        said = " ".join(words[1])
+        ended = Sides(best.alignment.shape[1] > len(source), best.alignment.shape[0] > len(best.words))
+        for side, has_end in enumerate(ended):
+            places[side] += [len(words[side])] * has_end
+            words[side] += [SPECIAL[END]] * has_end
         return Translation(
             *words,
             text=self.languages.target.preprocessing.restore(said),
@@ -151,6 +152,7 @@ class TextTranslator:
             log_probability=best.log_probability,
             alignment=to_words(best.alignment, *places),
             word_scores=of_words(best.word_scores, places[1]),
+            ended=ended,
         )
 
     def _joined(self, parts: list[list[Translation]]) -> list[Translation]:
@@ -173,6 +175,7 @@ class TextTranslator:
             word_scores=np.concatenate(
                 [part.word_scores[: own.shape[0]] for part, own in zip(parts, alignments, strict=True)]
             ),
+            ended=Sides(False, False),
         )
 
 

@@ -12,6 +12,7 @@ from commands import answer, command
 
 from nmt.command import defaults_of
 from nmt.data.corpus import Line
+from nmt.data.prepared import Sides
 from nmt.data.toy_pairs import ToyPairs
 from nmt.errors import UserError
 from nmt.evaluation.given import scored
@@ -165,7 +166,7 @@ def test_unknown_words_are_copied_or_translated_where_the_alignment_points(trans
     said = found[0]._replace(
         source=["Gurcu", "pu", "Zuzu", "</s>"], target=["<unk>", "vax", "<unk>"], words="<unk> vax <unk>"
     )
-    said = said._replace(alignment=alignment, text="")
+    said = said._replace(alignment=alignment, text="", ended=Sides(source=True, target=False))
     assert UnknownWords(language, None)(said).words == "Gurcu vax Zuzu"
     assert UnknownWords(language, Table())(said).text == "GURCU vax Zuzu"
     nowhere = said._replace(alignment=np.zeros_like(alignment))

@@ -1,12 +1,16 @@
 """What the vocabulary does not know is told, word by word, as it stands in the line."""
 
 import numpy as np
+import pytest
+from compositions import SOURCE_WORDS, TARGET_WORDS, composed
 
 from nmt.data.language import Language, Preprocessing
 from nmt.data.prepared import Sides
 from nmt.data.vocabulary import Vocabulary
 from nmt.search.beam import Hypothesis
+from nmt.search.settings import Search
 from nmt.search.translation import TextTranslator
+from nmt.search.unknown import UnknownWords
 
 
 class NoModel:
@@ -30,3 +34,40 @@ def test_words_of_unknown_letters_stay_apart():
     assert spelled.source == ["科", "学", "家", "ab", "</s>"]
     assert spelled.word_alignment().argmax() == 2
     np.testing.assert_allclose(spelled.alignment, weights)
+
+
+def language_of(words: int) -> Language:
+    """`a`, `b` and more, as many as a vocabulary of this size can have."""
+    text = " ".join(["a", "b", *(f"w{number}" for number in range(words))])
+    vocabulary = Vocabulary.learn([[text]], kind="words", size=words, minimum_count=1)
+    return Language(Preprocessing(language="xx", normalize=False, tokenizer="none", lowercase=False), vocabulary)
+
+
+def translator_of_random_words(*, source_end: bool) -> TextTranslator:
+    languages = Sides(language_of(SOURCE_WORDS), language_of(TARGET_WORDS))
+    return TextTranslator(composed(), languages, source_end=source_end)
+
+
+@pytest.mark.parametrize("source_end", [True, False])
+def test_a_word_spelled_like_the_end_symbol_is_a_word_like_others(source_end):
+    translator = translator_of_random_words(source_end=source_end)
+    (source,), target = translator.languages.source.vocabulary.encode(["a </s> b"]), translator.languages.target
+    weights = np.zeros((3, 3 + source_end), dtype=np.float32)
+    weights[0, 1] = weights[1, 2] = weights[2, 0] = 1.0
+    unknown = target.vocabulary.encode(["? ?"])[0]
+    said = Hypothesis(unknown, score=0.0, log_probability=0.0, word_scores=np.zeros(3), trace={"alignment": weights})
+    spelled = translator.spell("a </s> b", source, said)
+    np.testing.assert_array_equal(spelled.word_alignment(), weights[:2, :3])
+    copied = UnknownWords(target, None)(spelled)
+    assert copied.words == "</s> b"
+    assert copied.word_alignment().shape == (2, 3)
+
+
+@pytest.mark.parametrize("source_end", [True, False])
+def test_parts_of_a_line_lose_no_word_spelled_like_the_end_symbol(source_end):
+    translator = translator_of_random_words(source_end=source_end)
+    line = "a </s> </s> b a </s>"
+    (whole,) = translator.lines([(line, None)], Search(beam=2), longest=2)
+    assert whole.parts == 3
+    assert whole.translations[0].source == line.split()
+    assert whole.translations[0].word_alignment().shape[1] == 6
