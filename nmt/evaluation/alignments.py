@@ -91,16 +91,17 @@ def between_blanks(weights: np.ndarray, source: np.ndarray, target: np.ndarray) 
 def forced_scores(
     translator: TextTranslator, lines: list[Line], gold: list[Gold], threshold: float | None
 ) -> tuple[dict[str, float], list[Links]]:
-    """What the model attends to while it is made to say the references, and the links that makes."""
+    """What the model attends to while it is made to say the references, and the links that makes; none where the source
+    is empty to it."""
     if len(gold) != len(lines):
         raise DataError(f"{len(gold)} lines of alignments for {len(lines)} pairs: each pair needs its own")
     weights = []
     for number, (line, given) in enumerate(zip(lines, scored(translator, iter(lines)), strict=True), start=1):
-        seen = given.alignment[:-1, : given.alignment.shape[1] - int(translator.source_end)]
         source, target = (
             shared_letters(number, text, language.preprocessing)
             for text, language in zip(line, translator.languages, strict=True)
         )
+        seen = np.zeros((len(target), len(source))) if given is None else given.alignment[:-1, : len(source)]
         own = between_blanks(seen, source, target)
         if beyond := [link for link in gold[number - 1].possible if link[1] >= len(own) or link[0] >= own.shape[1]]:
             raise DataError(

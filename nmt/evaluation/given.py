@@ -35,13 +35,13 @@ class Given(NamedTuple):
         return float(self.word_scores.sum())
 
 
-def scored(translator: TextTranslator, lines: Iterator[Line]) -> Iterator[Given]:
-    """In order."""
+def scored(translator: TextTranslator, lines: Iterator[Line]) -> Iterator[Given | None]:
+    """In order; None where preprocessing leaves nothing of the source, which says nothing about a translation then."""
     for block in in_blocks(lines, READ_AHEAD * BATCH):
         yield from _scored_block(translator, block)
 
 
-def _scored_block(translator: TextTranslator, lines: list[Line]) -> list[Given]:
+def _scored_block(translator: TextTranslator, lines: list[Line]) -> list[Given | None]:
     languages = translator.languages
     words = [[language.preprocessing(line[side]).split() for line in lines] for side, language in enumerate(languages)]
     text = Sides(
@@ -51,7 +51,8 @@ def _scored_block(translator: TextTranslator, lines: list[Line]) -> list[Given]:
         )
     )
     found: list = [None] * len(lines)
-    for batch in in_blocks(np.argsort(text.target.lengths, kind="stable"), BATCH):
+    order = np.argsort(text.target.lengths, kind="stable")
+    for batch in in_blocks(order[text.source.lengths[order] > 0], BATCH):
         examples = collate(text, np.array(batch), source_end=translator.source_end)
         forced = force(translator.model, examples.to(torch.device(translator.device)))
         scores, alignments = forced.word_scores.cpu().numpy(), forced.alignment.cpu().numpy()
@@ -71,7 +72,10 @@ def _scored_block(translator: TextTranslator, lines: list[Line]) -> list[Given]:
 
 def score_pairs(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
     """A line for each pair: log-probability, and its mean over words and end; or JSON, with words and alignment."""
-    for given in scored(translator, _pairs(*map(Path, _two(settings.score, "score", "TARGET")))):
+    source, target = map(Path, _two(settings.score, "score", "TARGET"))
+    for number, given in enumerate(scored(translator, _pairs(source, target)), start=1):
+        if given is None:
+            raise _emptied(source, number)
         mean = given.log_probability / len(given.word_scores)
         if settings.as_json:
             plain = {"log_probability": given.log_probability, "mean": mean, "words": given.words}
@@ -91,6 +95,10 @@ def _pairs(source: Path, target: Path) -> Iterator[Line]:
         yield Line(*sides)
 
 
+def _emptied(path: Path, number: int) -> DataError:
+    return DataError(f"{path}, line {number}: nothing is left of it after preprocessing; what is scored needs a source")
+
+
 class _Candidate(NamedTuple):
     number: int
     text: str
@@ -105,6 +113,8 @@ def rescore(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
     given = scored(translator, (Line(sources[one.number], one.text) for one in candidates))
     ranked = []
     for candidate, own in zip(candidates, given, strict=True):
+        if own is None:
+            raise _emptied(Path(source), candidate.number + 1)
         mean = own.log_probability / len(own.word_scores)
         ranked.append((candidate, candidate.score + settings.rescore_weight * mean, mean))
     for _, group in groupby(ranked, key=lambda one: one[0].number):

@@ -18,6 +18,7 @@ from nmt.data.batches import collate
 from nmt.data.corpus import Line
 from nmt.data.module import TranslationData
 from nmt.data.prepared import EncodedText, Pairs, Sides
+from nmt.errors import DataError
 from nmt.evaluation.adequacy import over_and_under_translation, repetition
 from nmt.evaluation.alignments import forced_scores, gold_of
 from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
@@ -52,7 +53,12 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     if in_parts := sum(one.parts > 1 or one.cut for one in found):
         said = "%s: %d of %d sentences have more than %d words or pieces and were translated in parts"
         log.warning(said, name, in_parts, len(lines), LONGEST)
-    translations = [one.translations[0] for one in found]
+    if not any(one.translations for one in found):
+        raise DataError(f"{name}: nothing is left of any sentence after preprocessing: there is nothing to score")
+    if empty_sources := sum(not one.translations for one in found):
+        said = "%s: of %d of %d sentences nothing is left after preprocessing; their translations are empty"
+        log.warning(said, name, empty_sources, len(lines))
+    translations = [one.translations[0] if one.translations else Translation.of_nothing() for one in found]
     unreplaced = [translation.words for translation in translations]
     translations = [replaced(translation) for translation in translations]
     folder = _folder_of(runs, settings) / name
@@ -67,6 +73,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
         "test": name,
         "sentences": len(lines),
         "blank_pairs_dropped": pairs.blank,
+        "empty_sources": empty_sources,
         "in_parts": in_parts,
         "search": asdict(how),
         "unknown": settings.unknown,
@@ -170,7 +177,9 @@ def frequencies_of(
 
 @torch.inference_mode()
 def perplexity(translator: TextTranslator, lines: list[Line]) -> dict[str, float]:
-    """Of the references, forced: nats per piece, and perplexity per word; end symbols count as words."""
+    """Of the references, forced: nats per piece, and perplexity per word; end symbols count as words.
+
+    Pairs whose source preprocessing leaves empty are left out, as in validation."""
     languages = translator.languages
     text = Sides(
         *(
@@ -180,6 +189,7 @@ def perplexity(translator: TextTranslator, lines: list[Line]) -> dict[str, float
     )
     nats, pieces, words = 0.0, 0, 0
     order = np.argsort(text.target.lengths, kind="stable")
+    order = order[text.source.lengths[order] > 0]
     for start in range(0, len(order), PERPLEXITY_BATCH):
         batch = collate(text, order[start : start + PERPLEXITY_BATCH], source_end=translator.source_end)
         nats += float(translator.model.loss(batch.to(torch.device(translator.device))).likelihood)
@@ -193,11 +203,13 @@ def _show(folder: Path, lines: list[Line], translations: list[Translation], coun
 
     for number, (line, translation) in enumerate(zip(lines[:count], translations, strict=False)):
         picture = folder / f"alignment_{number}.png"
-        draw(translation.source, translation.target, translation.alignment).savefig(picture, dpi=150)
         linked = " ".join(
             f"{translation.target[target]}←{translation.source[source]}"
             for source, target in links(translation.word_alignment())
         )
         print(f"\nsource       {line.source}\nreference    {line.target}\ntranslation  {translation.text}")
-        print(f"alignment    {linked}\nheatmap      {picture}")
+        print(f"alignment    {linked}")
+        if translation.alignment.size:
+            draw(translation.source, translation.target, translation.alignment).savefig(picture, dpi=150)
+            print(f"heatmap      {picture}")
     print()

@@ -37,6 +37,12 @@ class Translation(NamedTuple):
     word_scores: np.ndarray  # log-probability of each of `target`
     ended: Sides  # whether a side ends with the model's own symbol: a text may spell it too
 
+    @classmethod
+    def of_nothing(cls) -> "Translation":
+        """That of a blank line."""
+        nothing = np.zeros((0, 0), np.float32)
+        return cls([], [], "", "", 0.0, 0.0, nothing, nothing.sum(1), Sides(False, False))
+
     def word_alignment(self) -> np.ndarray:
         """Without the end symbols."""
         rows, columns = len(self.target) - self.ended.target, len(self.source) - self.ended.source

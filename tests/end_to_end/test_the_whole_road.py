@@ -238,6 +238,17 @@ def test_a_users_own_files_go_the_whole_road(tmp_path):
     assert "news: 1 of 3 sentences have more than 200 words or pieces and were translated in parts" in done.stderr
     _, whole, _ = map(json.loads, (tmp_path / "run" / "news" / "sentences.jsonl").read_text().splitlines())
     assert whole["source_words"] == ["A", "man", ",", "number", "2", "."] * 60
+    (tmp_path / "news.en").write_text(f"{lines[0]}\n\x07\n{lines[2]}\n")  # nothing of a bell is left by Moses
+    done = command("evaluate", f"run={tmp_path}/run", *news, "data.test=news", cwd=tmp_path)
+    assert "news: of 1 of 3 sentences nothing is left after preprocessing; their translations are empty" in done.stderr
+    assert (tmp_path / "run" / "news" / "hypotheses.txt").read_text().split("\n")[1] == ""
+    stored = json.loads((tmp_path / "run" / "news" / "scores.json").read_text())
+    assert (stored["sentences"], stored["empty_sources"]) == (3, 1)
+    assert np.isfinite(stored["scores"]["perplexity"])
+    assert done.stdout.count("heatmap") == 2
+    (tmp_path / "news.en").write_text("\x07\n" * 3)
+    done = command("evaluate", f"run={tmp_path}/run", *news, "data.test=news", check=False, cwd=tmp_path)
+    assert "error: news: nothing is left of any sentence after preprocessing" in done.stderr
     done = command("evaluate", f"run={tmp_path}/run", "data.test=new", check=False, cwd=tmp_path)
     assert done.stderr.strip().split("\n")[-1] == "error: data.test=new: no such test set; choose one of valid"
 

@@ -5,14 +5,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compositions import SOURCE_WORDS, TARGET_WORDS, composed
+from omegaconf import OmegaConf
 
-from nmt.data.corpus import FilePairs
-from nmt.data.language import Preprocessing
+from nmt.command import defaults_of
+from nmt.data.corpus import FilePairs, Line
+from nmt.data.language import Language, Preprocessing
 from nmt.data.links import Gold
+from nmt.data.prepared import Sides
 from nmt.data.toy_pairs import ToyPairs
+from nmt.data.vocabulary import Vocabulary
 from nmt.errors import DataError
 from nmt.evaluation.alignments import (
     between_blanks,
+    forced_scores,
     gold_of,
     linked,
     score_files,
@@ -20,6 +26,9 @@ from nmt.evaluation.alignments import (
     shared_letters,
     soft_error_rate,
 )
+from nmt.evaluation.given import rescore, score_pairs, scored
+from nmt.evaluation.verb import perplexity
+from nmt.search.translation import TextTranslator
 
 WEIGHTS = np.array([[0.7, 0.3, 0.0], [0.1, 0.5, 0.4], [0.0, 0.0, 0.0]])  # (target, source)
 
@@ -99,6 +108,42 @@ def test_words_that_the_model_sees_as_one_share_its_weight():
 def test_preprocessing_that_changes_letters_is_named():
     with pytest.raises(DataError, match=r"pair 7: .*becomes '1.000 m'\): a run with .*normalize=false"):
         shared_letters(7, "1\u00a0000 m", preprocessing("de", "moses"))
+
+
+def translator_of_few_words(*, source_end: bool) -> TextTranslator:
+    """Untrained; it knows w0, w1, …"""
+    words = " ".join(f"w{number}" for number in range(TARGET_WORDS))
+    languages = Sides(
+        *(
+            Language(
+                preprocessing("en", "moses"), Vocabulary.learn([[words]], kind="words", size=size, minimum_count=1)
+            )
+            for size in (SOURCE_WORDS, TARGET_WORDS)
+        )
+    )
+    return TextTranslator(composed(), languages, source_end=source_end)
+
+
+@pytest.mark.parametrize("source_end", [True, False])
+def test_a_source_that_preprocessing_empties_is_neither_scored_nor_linked(source_end, tmp_path):
+    translator = translator_of_few_words(source_end=source_end)
+    lines = [Line("w1 w2", "w3"), Line("\x07", "w4 w5"), Line("w2", "w1 w2")]
+    first, emptied, last = scored(translator, iter(lines))
+    assert emptied is None
+    assert [one.alignment.shape for one in (first, last)] == [(2, 2 + source_end), (3, 1 + source_end)]
+    gold = [Gold({(1, 0)}, {(1, 0)}), Gold(set(), set()), Gold({(0, 1)}, {(0, 1)})]
+    scores, found = forced_scores(translator, lines, gold, None)
+    scores_without, found_without = forced_scores(translator, lines[::2], gold[::2], None)
+    assert scores == pytest.approx(scores_without)
+    assert found == [found_without[0], set(), found_without[1]]
+    assert perplexity(translator, lines) == pytest.approx(perplexity(translator, lines[::2]))
+    for name, texts in (("source", [line.source for line in lines]), ("target", [line.target for line in lines])):
+        (tmp_path / name).write_text("".join(f"{text}\n" for text in texts))
+    (tmp_path / "nbest").write_text("0 ||| w3 ||| -1\n1 ||| w4 ||| -1\n")
+    for verb, key, second in ((score_pairs, "score", "target"), (rescore, "rescore", "nbest")):
+        given = {key: [str(tmp_path / "source"), str(tmp_path / second)]}
+        with pytest.raises(DataError, match="source, line 2: nothing is left of it after preprocessing"):
+            list(verb(translator, OmegaConf.merge(defaults_of("evaluate"), given)))
 
 
 GIVEN = Path(os.environ.get("NMT_DATA", "data")) / "alignments"
