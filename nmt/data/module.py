@@ -173,6 +173,8 @@ def _report(folder: Path) -> None:
             100 * counts["target_unknown_rate"],
             counts["blank_pairs_dropped"],
         )
+    for name, reason in about.get("unread_tests", {}).items():  # entries made before this was kept have none
+        log.warning("%s: could not be read, and so was not searched for in the training text: %s", name, reason)
     for name, leak in about["leaks"].items():
         if leak["source_in_train"] or leak["target_in_train"]:
             log.warning(

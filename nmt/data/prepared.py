@@ -144,10 +144,8 @@ def _make(
     try:
         with Workers(preprocessing) as workers:
             about = {"valid": _write_words(draft, "valid", workers.read(valid), keep_raw=True)}
-            held_out = {"valid": _pairs_of_words(draft, "valid")} | {
-                name: [(line.source, line.target) for _, line in workers.read(pairs)] for name, pairs in tests.items()
-            }
-            leaks = LeakSearch(held_out)
+            readable, about["unread_tests"] = _read_tests(workers, tests)
+            leaks = LeakSearch({"valid": _pairs_of_words(draft, "valid")} | readable)
             about["train"] = _write_words(draft, "train", leaks.watch(workers.read(train)), keep_raw=False)
             about["leaks"] = leaks.found()
         for split, pairs in (("train", train), ("valid", valid)):
@@ -166,6 +164,17 @@ def _make(
         shutil.rmtree(draft, ignore_errors=True)
         raise
     draft.rename(folder)
+
+
+def _read_tests(workers: "Workers", tests: dict[str, Pairs]) -> tuple[dict[str, list[tuple[str, str]]], dict[str, str]]:
+    """Their words; and why others cannot be read, for which training need not wait."""
+    found, unread = {}, {}
+    for name, pairs in tests.items():
+        try:
+            found[name] = [tuple(line) for _, line in workers.read(pairs)]
+        except DataError as error:
+            unread[name] = str(error)
+    return found, unread
 
 
 class Workers:

@@ -5,6 +5,8 @@ import json
 import pyarrow
 import pyarrow.parquet
 import pytest
+from compositions import configured
+from hydra.utils import instantiate
 
 from nmt.data.hub import HubPairs
 from nmt.errors import ConfigurationError, DataError
@@ -57,3 +59,18 @@ def test_a_data_set_that_cannot_be_loaded_is_named(tmp_path):
         list(HubPairs("train", path="parquet", data_files={"train": str(broken)}, source="en", target="de"))
     with pytest.raises(ConfigurationError, match=r"data\.reader\.path must be given"):
         HubPairs("train", path=None, source="en", target="de")
+
+
+def test_a_data_set_without_the_test_split_can_be_trained_on_and_says_so(tmp_path, caplog):
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    for split in ("train", "validation"):
+        pyarrow.parquet.write_table(pyarrow.table({"translation": ROWS}), folder / f"{split}.parquet")
+    languages = ("data.source.language=en", "data.target.language=de")
+    config = configured("data=hub", f"data.reader.path={folder}", *languages, f"data.cache={tmp_path}/cache")
+    data = instantiate(config.data)
+    assert data.prepare().about["train"]["pairs"] == 2
+    assert "test: could not be read, and so was not searched for in the training text" in caplog.text
+    assert "valid: of 2 sentences 2 sources, 2 targets and 2 whole pairs also stand in the training text" in caplog.text
+    with pytest.raises(DataError, match="split test: cannot be loaded"):
+        list(data.test_pairs()[1])
