@@ -59,7 +59,7 @@ class WordTable:
 
     def save(self, path: Path) -> None:
         """Lines of source, target and probability with tabs between, packed by gzip; the same table, the same bytes."""
-        draft = path.with_name(f"{path.name}.draft")
+        draft = path.with_name(f".{path.name}.{os.getpid()}")  # another process may be saving the same table
         try:
             with open(draft, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as stream:
                 for source, translations in sorted(self.entries.items()):

@@ -3,8 +3,11 @@
 import gzip
 import importlib.util
 import random
+import subprocess
+import sys
 
 import pytest
+from commands import ROOT
 
 from nmt.data import word_table
 from nmt.data.word_table import WordTable, learn
@@ -120,6 +123,26 @@ def test_what_is_there_stays_where_saving_fails(tmp_path):
     with pytest.raises(UnicodeEncodeError):
         WordTable({"a": [("\ud800", 1.0)]}).save(tmp_path / "table")
     assert WordTable.load(tmp_path / "table").best("a") == "x"
+    assert [file.name for file in tmp_path.iterdir()] == ["table"]
+
+
+class SavedMeanwhile(dict):
+    """Entries of a table that another process saves too while this one is at it."""
+
+    def __init__(self, entries, path):
+        super().__init__(entries)
+        self.path = path
+
+    def items(self):
+        program = "import sys; from pathlib import Path; from nmt.data.word_table import WordTable"
+        program += "; WordTable({'b': [('y', 1.0)]}).save(Path(sys.argv[1]))"
+        subprocess.run([sys.executable, "-c", program, str(self.path)], cwd=ROOT, check=True)
+        return super().items()
+
+
+def test_two_that_save_at_once_leave_the_table_of_the_last(tmp_path):
+    WordTable(SavedMeanwhile({"a": [("x", 1.0)]}, tmp_path / "table")).save(tmp_path / "table")
+    assert WordTable.load(tmp_path / "table").entries == {"a": [("x", 1.0)]}
     assert [file.name for file in tmp_path.iterdir()] == ["table"]
 
 
