@@ -110,22 +110,29 @@ def in_blocks(items: Iterable, size: int) -> Iterator[list]:
 def read_lines(path: Path) -> Iterator[str]:
     """Stripped lines, split at line feeds only (a line separator inside a sentence is not a new sentence)."""
     with open_text(path) as stream:
-        number = 0
-        try:
-            for number, raw in enumerate(raw_lines(stream), start=1):
+        for number, raw in enumerate(lines_of(stream, str(path)), start=1):
+            try:
                 line = raw.decode("utf-8").strip()
-                if len(line) > LONGEST_LINE:
-                    raise DataError(
-                        f"{path}, line {number}: {len(line)} characters; one sentence a line is expected, at most "
-                        f"{LONGEST_LINE} characters"
-                    )
-                yield line
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
-        except TooLongError as error:
-            raise DataError(f"{path}, line {number + 1}: {error}; one sentence a line is expected") from None
-        except DAMAGE as error:
-            raise DataError(f"{path}, after line {number}: cannot be read ({error})") from None
+            except UnicodeDecodeError as error:
+                raise DataError(f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
+            if len(line) > LONGEST_LINE:
+                raise DataError(
+                    f"{path}, line {number}: {len(line)} characters; one sentence a line is expected, at most "
+                    f"{LONGEST_LINE} characters"
+                )
+            yield line
+
+
+def lines_of(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """As they stand there; where that ends badly, the name and the line are told."""
+    number = 0
+    try:
+        for number, raw in enumerate(raw_lines(stream), start=1):  # noqa: B007 – named where it is damaged
+            yield raw
+    except TooLongError as error:
+        raise DataError(f"{name}, line {number + 1}: {error}; one sentence a line is expected") from None
+    except DAMAGE as error:
+        raise DataError(f"{name}, after line {number}: cannot be read ({error})") from None
 
 
 class TooLongError(Exception):

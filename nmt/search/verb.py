@@ -15,7 +15,7 @@ import torch
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from nmt.data.corpus import DAMAGE, open_text
+from nmt.data.corpus import lines_of, open_text
 from nmt.data.prepared import SIDES
 from nmt.errors import ConfigurationError, DataError
 from nmt.model.translator import Translator
@@ -110,7 +110,7 @@ def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: T
     runs, translator = opened(settings)
     replaced = replacing(runs, settings.unknown)
     with ExitStack() as stack:
-        source = open_text(Path(str(settings.input))) if settings.input is not None else standard_input
+        source, name = _input(settings, standard_input)
         output = (
             stack.enter_context(_written(Path(str(settings.output))))
             if settings.output is not None
@@ -120,7 +120,7 @@ def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: T
         given: dict[int, str] = {}  # lines on their way through the model
 
         def numbered() -> Iterator[tuple[str, str | None]]:
-            for number, (line, prefix) in enumerate(_with_prefixes(_lines(source), settings.prefixes)):
+            for number, (line, prefix) in enumerate(_with_prefixes(_lines(source, name), name, settings.prefixes)):
                 given[number] = line
                 yield line, prefix
 
@@ -140,6 +140,13 @@ def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: T
                 output.write(f"{text}\n")
             output.flush()
             progress.update()
+
+
+def _input(settings: DictConfig, standard_input: BinaryIO) -> tuple[BinaryIO, str]:
+    """And what it is called where something is wrong with it."""
+    if settings.input is None:
+        return standard_input, "standard input"
+    return open_text(Path(str(settings.input))), str(settings.input)
 
 
 def _formatted(number: int, line: str, found: list[Translation], settings: DictConfig) -> Iterator[str]:
@@ -178,32 +185,22 @@ def _ranked(number: int, translation: Translation, alignments: bool) -> str:
     return " ||| ".join(fields)
 
 
-def _lines(stream: BinaryIO) -> Iterator[str]:
+def _lines(stream: BinaryIO, name: str) -> Iterator[str]:
     """Bytes that are not UTF-8 are replaced and reported: a line is never lost."""
-    for number, raw in enumerate(_raw_lines(stream), start=1):
+    for number, raw in enumerate(lines_of(stream, name), start=1):
         line = raw.decode("utf-8", errors="replace").strip()
         if "\ufffd" in line and b"\xef\xbf\xbd" not in raw:
-            print(f"line {number}: not UTF-8; the bytes in question are read as \ufffd", file=sys.stderr)
+            print(f"{name}, line {number}: not UTF-8; the bytes in question are read as \ufffd", file=sys.stderr)
         yield line
 
 
-def _raw_lines(stream: BinaryIO) -> Iterator[bytes]:
-    number = 0
-    try:
-        for raw in stream:
-            number += 1
-            yield raw
-    except DAMAGE as error:
-        raise DataError(f"the input cannot be read beyond line {number} ({error})") from None
-
-
-def _with_prefixes(lines: Iterator[str], prefixes: str | None) -> Iterator[tuple[str, str | None]]:
+def _with_prefixes(lines: Iterator[str], name: str, prefixes: str | None) -> Iterator[tuple[str, str | None]]:
     if prefixes is None:
         yield from ((line, None) for line in lines)
         return
-    for line, prefix in zip_longest(lines, _lines(open_text(Path(str(prefixes))))):
+    for line, prefix in zip_longest(lines, _lines(open_text(Path(str(prefixes))), str(prefixes))):
         if line is None or prefix is None:
-            shorter = "the input" if line is None else prefixes
+            shorter = name if line is None else prefixes
             raise DataError(
                 f"prefixes={prefixes}: {shorter} has fewer lines; each line needs its own (it may be empty)"
             )

@@ -130,7 +130,7 @@ def test_translation_keeps_lines_and_order_whatever_comes(run):
     assert len(lines) == 7
     assert lines[1] == ""
     assert lines[0] == lines[3]
-    assert "line 3: not UTF-8" in done.stderr
+    assert "standard input, line 3: not UTF-8" in done.stderr
 
 
 def test_a_wider_beam_finds_translations_the_model_likes_at_least_as_well(run):
