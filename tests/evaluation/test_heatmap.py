@@ -16,3 +16,20 @@ def test_words_stand_on_the_axes_and_weights_are_dark():
     pixels = to_pixels(figure)
     assert pixels.shape[2] == 3
     assert pixels.min() < 10 < 245 < pixels.max()
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_picture_of_a_long_sentence_is_no_larger_and_names_some_of_its_words():
+    source = [f"w{number}" for number in range(2500)]
+    weights = np.zeros((2, 2500))
+    weights[0, :1250] = weights[1, 1250:] = 1.0
+    figure = draw(source, ["a", "b"], weights)
+    (axes,) = figure.axes
+    labels = axes.get_xticklabels()
+    assert 100 <= len(labels) <= 140
+    assert all(label.get_text() == f"w{label.get_position()[0]:.0f}" for label in labels)
+    height, width, _ = to_pixels(figure).shape
+    assert height < 200
+    assert 4000 < width < 4200
+    square = draw(source, source, np.zeros((2500, 2500)))
+    assert (square.get_size_inches() < 42).all()
