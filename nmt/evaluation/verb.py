@@ -41,12 +41,13 @@ def evaluate_run(folder: Path, unknown: str) -> dict[str, Any]:
 
 def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     """The scores, as written to `<run>/<test set>/scores.json`."""
+    how = search_of(settings)
     runs, translator = opened(settings)
     data = runs[0].data(data_overrides)
     name, pairs = data.test_pairs()
     lines = list(pairs)
     references = references_of(pairs, lines)
-    how, replaced = search_of(settings), replacing(runs, settings.unknown)
+    replaced = replacing(runs, settings.unknown)
     started = time.perf_counter()
     found = list(translator.lines(((line.source, None) for line in lines), how, batch_size=settings.batch_size))
     seconds = time.perf_counter() - started

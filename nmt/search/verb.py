@@ -86,6 +86,10 @@ def _check_same_languages(first: Run, other: Run) -> None:
 
 
 def search_of(settings: DictConfig) -> Search:
+    """All that search come by here, so sizes of which nothing could come are refused here too."""
+    for key in ("batch_size", "longest_line"):
+        if settings.get(key, 1) < 1:
+            raise ConfigurationError(f"{key}={settings[key]}: must be at least 1")
     return Search(**{field.name: settings[field.name] for field in dataclasses.fields(Search)})
 
 
@@ -104,8 +108,6 @@ def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: T
     links follow after a tab (or ` ||| `): source word-target word from 0, over the words the model sees."""
     if settings.format not in FORMATS:
         raise ConfigurationError(f"format={settings.format}: choose {' or '.join(FORMATS)}")
-    if settings.batch_size < 1 or settings.longest_line < 1:
-        raise ConfigurationError("batch_size and longest_line must be at least 1")
     how = search_of(settings)
     runs, translator = opened(settings)
     replaced = replacing(runs, settings.unknown)

@@ -52,8 +52,8 @@ HYPOTHESES = 320  # searched at once: a wide beam takes fewer lines together
 def serve(settings: DictConfig) -> None:
     """Until it is interrupted."""
     with _listening(settings.host, settings.port) as listening:
-        served = opened_each(settings)
-        app = application(served, search_of(settings), hosts_of(settings.host))
+        usual = search_of(settings)
+        app = application(opened_each(settings), usual, hosts_of(settings.host))
         shown = "localhost" if settings.host in ANY_ADDRESS else settings.host
         shown = f"[{shown}]" if ":" in shown else shown
         print(f"serving at http://{shown}:{listening.getsockname()[1]}/ – Ctrl-C ends it", file=sys.stderr, flush=True)

@@ -287,7 +287,8 @@ def test_candidates_are_refused_where_none_were_trained_with(run):
         ("unknown=guess", "unknown=guess: choose keep, copy, translate"),
         ("stop=never", "stop=never: choose safe or first"),
         ("beam=0", "beam=0: must be at least 1"),
-        ("longest_line=0", "batch_size and longest_line must be at least 1"),
+        ("batch_size=0", "batch_size=0: must be at least 1"),
+        ("longest_line=0", "longest_line=0: must be at least 1"),
         ("temperatur=2", "did you mean temperature?"),
         ("input=nowhere", "nowhere: no such file"),
     ],
@@ -297,6 +298,11 @@ def test_what_does_not_fit_is_said_in_a_line(run, wrong, said, capfd, monkeypatc
     assert status == 1
     assert said in answered
     assert answered.count("\n") == 1
+
+
+def test_evaluation_refuses_batches_of_nothing(run, capfd, monkeypatch):
+    status, said = answer("evaluate", f"run={run}", "batch_size=0", capture=capfd, monkeypatch=monkeypatch)
+    assert (status, said) == (1, "error: batch_size=0: must be at least 1\n")
 
 
 def test_a_score_file_holds_every_measure_and_alignments_are_judged_by_the_gold_ones(run, tmp_path):

@@ -245,6 +245,12 @@ def test_where_it_cannot_listen_it_says_so_at_once():
         serve(settings_of("nowhere", host="192.0.2.1", port=0))
 
 
+@pytest.mark.parametrize("key", ["longest_line", "batch_size", "beam"])
+def test_what_nothing_could_be_translated_with_is_refused_before_it_serves(key):
+    with pytest.raises(ConfigurationError, match=f"{key}=0: must be at least 1"):
+        serve(settings_of("nowhere", port=0, **{key: 0}))
+
+
 def test_a_run_must_be_named():
     with pytest.raises(ConfigurationError, match="run=FOLDER must be given"):
         opened_each(settings_of())
