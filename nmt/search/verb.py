@@ -73,6 +73,9 @@ def _model_of(run: Run, device: str, int8: bool) -> Translator:
 def _device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
+    there = ["cpu", *["cuda"] * torch.cuda.is_available(), *(f"cuda:{n}" for n in range(torch.cuda.device_count()))]
+    if name not in there:
+        raise ConfigurationError(f"device={name}: here it can be auto, {', '.join(there)}")
     return name
 
 

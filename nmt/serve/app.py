@@ -85,6 +85,7 @@ class Served:
 
     def __init__(self, run: Run, settings: DictConfig):
         self.run, self.longest, self.batch_size = run, settings.longest_line, settings.batch_size
+        self.parameters = sum(parameter.numel() for parameter in run.model.parameters())  # before int8 packs some
         self.translator = translator_of(run, settings.device, settings.candidates, int8=settings.int8)
         self.replaced = replacing([run], settings.unknown)
 
@@ -93,7 +94,7 @@ class Served:
             "languages": [language.preprocessing.language for language in self.run.languages],
             "parts": parts_of(self.run),
             "overrides": RunFolder(self.run.folder).overrides,
-            "parameters": sum(parameter.numel() for parameter in self.run.model.parameters()),
+            "parameters": self.parameters,
             "steps": self.run.step,
         }
 
@@ -111,7 +112,7 @@ def opened_each(settings: DictConfig) -> dict[str, Served]:
     """The runs of `run` or `runs`, each for itself, by name."""
     if (settings.run is None) == (not settings.runs):
         raise ConfigurationError("run=FOLDER must be given, or 'runs=[FOLDER,FOLDER]' for several side by side")
-    paths = [settings.run] if settings.run is not None else list(settings.runs)
+    paths = [str(path) for path in ([settings.run] if settings.run is not None else settings.runs)]
     return {name: Served(Run(path), settings) for name, path in zip(names_of(paths), paths, strict=True)}
 
 

@@ -289,6 +289,7 @@ def test_candidates_are_refused_where_none_were_trained_with(run):
         ("beam=0", "beam=0: must be at least 1"),
         ("batch_size=0", "batch_size=0: must be at least 1"),
         ("longest_line=0", "longest_line=0: must be at least 1"),
+        ("device=gpu", "device=gpu: here it can be auto, cpu"),
         ("temperatur=2", "did you mean temperature?"),
         ("input=nowhere", "nowhere: no such file"),
     ],

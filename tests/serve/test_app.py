@@ -189,11 +189,23 @@ def test_runs_say_what_they_are(client, folders, tmp_path):
     assert plain["overrides"][-1] == "attention=additive"
     assert plain["parameters"] == sum(parameter.numel() for parameter in Run(str(folders[0])).model.parameters())
     assert (about["search"]["beam"], about["search"]["length_penalty"]) == (5, 1.0)
+    (packed,) = client_of(opened_each(settings_of(folders[0], int8=True))).get("/runs").json()["runs"]
+    assert packed["parameters"] == plain["parameters"]
     shutil.copy(folders[1] / "checkpoints" / "last.ckpt", tmp_path / "alone.ckpt")
     (alone,) = client_of(opened_each(settings_of(tmp_path / "alone.ckpt"))).get("/runs").json()["runs"]
     assert alone["name"] == "alone.ckpt"
     assert (alone["parts"]["encoder"], alone["parts"]["attention/window"]) == ("GRUEncoder", "Predicted")
     assert alone["overrides"] == []
+
+
+def test_folders_may_be_called_by_numbers(folders, tmp_path, monkeypatch):
+    """KEY=VALUE makes a number of 2024."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "2024").symlink_to(folders[0])
+    settings = defaults_of("translate")
+    assert list(opened_each(OmegaConf.merge(settings, {"run": 2024}))) == ["2024"]
+    with pytest.raises(ConfigurationError, match=r"runs=\[2024,2024\]: one is named twice"):
+        opened_each(OmegaConf.merge(settings, {"runs": [2024, 2024]}))
 
 
 def test_names_are_as_short_as_they_can_be(tmp_path):
