@@ -112,6 +112,8 @@ class Plan:
             raise ConfigurationError(f"data.batches.unit={unit}: choose sentences or tokens")
         if size < 1:
             raise ConfigurationError(f"data.batches.size={size}: must be at least 1")
+        if pool < 0:
+            raise ConfigurationError(f"data.batches.pool={pool}: must be at least 0 (the whole corpus)")
         self.unit, self.size, self.pool = unit, size, pool
 
     def batches(
@@ -143,8 +145,7 @@ class Plan:
         order = order[np.argsort(longer[order], kind="stable")]
         lengths, batches, start = longer[order], [], 0
         while start < len(order):
-            count = 1  # grows to the most sentences whose padded size fits; lengths only rise
-            limit = self.size // lengths[start]
+            limit = self.size // lengths[start]  # lengths only rise: no more can fit, and none after one that does not
             fits = np.arange(1, limit + 1)[: len(order) - start] * lengths[start : start + limit] <= self.size
             count = int(fits.argmin()) if not fits.all() else len(fits)
             batches.append(order[start : start + count])

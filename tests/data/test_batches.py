@@ -65,6 +65,13 @@ def test_a_batch_too_small_for_a_sentence_names_the_key():
         len(loader(Plan(unit="tokens", size=20)))
 
 
+@pytest.mark.parametrize("wrong", ["size=0", "pool=-1"])
+def test_a_plan_of_no_batch_is_refused(wrong):
+    key, value = wrong.split("=")
+    with pytest.raises(ConfigurationError, match=rf"data\.batches\.{wrong}: must be at least"):
+        Plan(**{"unit": "sentences", "size": 16, key: int(value)})
+
+
 def test_a_batch_spells_its_sentences():
     batch = batch_of([[7, 8, 9], [5]], [[10], [11, 12]])
     assert batch.source.tolist() == [[7, 8, 9, 3], [5, 3, 0, 0]]
