@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import os
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -87,11 +88,20 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     free_links = (pharaoh(links(translation.word_alignment())) for translation in translations)
     write_text(folder / "links.txt", "".join(f"{line}\n" for line in free_links))
     write_text(folder / "sentences.jsonl", "".join(map(_as_json, lines, zip(*references, strict=True), translations)))
-    write_json(folder / "scores.json", scores)
-    np.savez(folder / "alignments.npz", **{str(n): t.alignment.astype(np.float16) for n, t in enumerate(translations)})
+    alignments = {str(n): translation.alignment.astype(np.float16) for n, translation in enumerate(translations)}
+    _write_arrays(folder / "alignments.npz", alignments)
+    write_json(folder / "scores.json", scores)  # last: where it is, the others are
     if settings.show and not settings.as_json:
         _show(folder, lines, translations, settings.show)
     return scores
+
+
+def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Written beside its place and moved there, as text is."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with draft.open("wb") as file:
+        np.savez(file, **arrays)
+    draft.replace(path)
 
 
 def references_of(pairs: Pairs, lines: list[Line]) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 import sacrebleu
 import torch
 from commands import command
+from omegaconf import OmegaConf
 
+from nmt.command import defaults_of
 from nmt.data.toy_pairs import ToyPairs
+from nmt.evaluation.verb import evaluate
 from nmt.report.compare import compared
 from nmt.run import Run
 from nmt.search.settings import Search
@@ -121,6 +125,22 @@ def test_evaluation_shows_translations_with_their_alignments(run):
     done = command("evaluate", f"run={run}", "show=2", "data.tests.test.count=5")
     assert done.stdout.count("reference    ") == done.stdout.count("alignment    ") == 2
     assert (run / "test" / "alignment_1.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_scores_come_last_and_no_file_is_seen_half_written(run, tmp_path):
+    keys = {"run": str(run), "output": str(tmp_path), "device": "cpu", "show": 0}
+    settings, alignments = OmegaConf.merge(defaults_of("evaluate"), keys), tmp_path / "test" / "alignments.npz"
+    alignments.mkdir(parents=True)  # so that it cannot be written
+    with pytest.raises(IsADirectoryError):
+        evaluate(settings, ["data.tests.test.count=2"])
+    assert not (tmp_path / "test" / "scores.json").exists()
+    alignments.rmdir()
+    alignments.write_bytes(b"old")
+    os.link(alignments, tmp_path / "read meanwhile")
+    evaluate(settings, ["data.tests.test.count=2"])
+    assert (tmp_path / "read meanwhile").read_bytes() == b"old"
+    assert len(np.load(alignments)) == 2
+    assert (tmp_path / "test" / "scores.json").is_file()
 
 
 def test_translation_keeps_lines_and_order_whatever_comes(run):
