@@ -1,4 +1,4 @@
-"""What a run thinks of translations that are given: their log-probabilities, and n-best lists ranked anew."""
+"""What a run thinks of translations that are given: log-probabilities, perplexity, n-best lists ranked anew."""
 
 import json
 import math
@@ -11,16 +11,15 @@ import numpy as np
 import torch
 from omegaconf import DictConfig, ListConfig
 
-from nmt.data.batches import collate
+from nmt.data.batches import Batch, collate
 from nmt.data.corpus import Line, in_blocks, read_lines
 from nmt.data.prepared import EncodedText, Sides
 from nmt.errors import ConfigurationError, DataError
 from nmt.search.alignment import of_words, to_words
 from nmt.search.forced import force
-from nmt.search.translation import TextTranslator
+from nmt.search.translation import READ_AHEAD, TextTranslator
 
 BATCH = 64
-READ_AHEAD = 20  # batches sorted together
 
 
 class Given(NamedTuple):
@@ -41,23 +40,55 @@ def scored(translator: TextTranslator, lines: Iterator[Line]) -> Iterator[Given 
         yield from _scored_block(translator, block)
 
 
-def _scored_block(translator: TextTranslator, lines: list[Line]) -> list[Given | None]:
-    languages = translator.languages
-    words = [[language.preprocessing(line[side]).split() for line in lines] for side, language in enumerate(languages)]
-    text = Sides(
+@torch.inference_mode()
+def perplexity(translator: TextTranslator, lines: list[Line]) -> dict[str, float]:
+    """Of the references, forced: nats per piece, and perplexity per word; end symbols count as words.
+
+    Pairs whose source preprocessing leaves empty are left out, as in validation.
+    """
+    ends_word = translator.languages.target.vocabulary.ends_word
+    nats, pieces, words = 0.0, 0, 0
+    for batch in _batches(translator, _encoded(translator, _preprocessed(translator, lines))):
+        target = batch.target_words.cpu().numpy()
+        nats += float(translator.model.loss(batch).likelihood)
+        pieces += len(target)
+        words += int(ends_word[target].sum())
+    return {"loss": nats / pieces, "perplexity": float(np.exp(nats / words))}
+
+
+def _preprocessed(translator: TextTranslator, lines: list[Line]) -> Sides:
+    """Each side's lines, as the model sees them."""
+    return Sides(
+        *([language.preprocessing(line[side]) for line in lines] for side, language in enumerate(translator.languages))
+    )
+
+
+def _encoded(translator: TextTranslator, preprocessed: Sides) -> Sides:
+    return Sides(
         *(
-            EncodedText.of_lines(language.vocabulary, [" ".join(line) for line in own])
-            for language, own in zip(languages, words, strict=True)
+            EncodedText.of_lines(language.vocabulary, lines)
+            for language, lines in zip(translator.languages, preprocessed, strict=True)
         )
     )
-    found: list = [None] * len(lines)
+
+
+def _batches(translator: TextTranslator, text: Sides) -> Iterator[Batch]:
+    """Those of like length together, without those that have no source."""
     order = np.argsort(text.target.lengths, kind="stable")
-    for batch in in_blocks(order[text.source.lengths[order] > 0], BATCH):
-        examples = collate(text, np.array(batch), source_end=translator.source_end)
-        forced = force(translator.model, examples.to(torch.device(translator.device)))
+    for sentences in in_blocks(order[text.source.lengths[order] > 0], BATCH):
+        batch = collate(text, np.array(sentences), source_end=translator.source_end)
+        yield batch.to(torch.device(translator.device))
+
+
+def _scored_block(translator: TextTranslator, lines: list[Line]) -> list[Given | None]:
+    languages, preprocessed = translator.languages, _preprocessed(translator, lines)
+    words, text = [[line.split() for line in own] for own in preprocessed], _encoded(translator, preprocessed)
+    found: list = [None] * len(lines)
+    for batch in _batches(translator, text):
+        forced = force(translator.model, batch)
         scores, alignments = forced.word_scores.cpu().numpy(), forced.alignment.cpu().numpy()
-        for place, number in enumerate(batch):
-            rows, columns = len(text.target[number]) + 1, int(examples.source_lengths[place])
+        for place, number in enumerate(batch.sentences.tolist()):
+            rows, columns = len(text.target[number]) + 1, int(batch.source_lengths[place])
             places = []
             for language, own, ended in zip(languages, words, (columns > len(text.source[number]), True), strict=True):
                 pieces = language.vocabulary.word_of_piece_in(own[number])

@@ -11,26 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.command import defaults_of
-from nmt.data.batches import collate
 from nmt.data.corpus import Line
 from nmt.data.module import TranslationData
-from nmt.data.prepared import EncodedText, Pairs, Sides
+from nmt.data.prepared import Pairs
 from nmt.errors import DataError
 from nmt.evaluation.adequacy import over_and_under_translation, repetition
 from nmt.evaluation.alignments import forced_scores, gold_of
 from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
 from nmt.evaluation.by_length import by_length, longer_than
+from nmt.evaluation.given import perplexity
 from nmt.evaluation.rare_words import by_frequency
 from nmt.run import Run, write_json, write_text
 from nmt.search.alignment import links, pharaoh
 from nmt.search.translation import LONGEST, TextTranslator, Translation
 from nmt.search.verb import as_plain, opened, replacing, search_of
 
-PERPLEXITY_BATCH = 64
 log = logging.getLogger(__name__)
 
 
@@ -184,29 +182,6 @@ def frequencies_of(
         (preprocess(one.target) for one in lines),
     )
     return [bucket._asdict() for bucket in by_frequency(list(said), [line.split() for line in wanted], counts)]
-
-
-@torch.inference_mode()
-def perplexity(translator: TextTranslator, lines: list[Line]) -> dict[str, float]:
-    """Of the references, forced: nats per piece, and perplexity per word; end symbols count as words.
-
-    Pairs whose source preprocessing leaves empty are left out, as in validation."""
-    languages = translator.languages
-    text = Sides(
-        *(
-            EncodedText.of_lines(language.vocabulary, [language.preprocessing(line[side]) for line in lines])
-            for side, language in enumerate(languages)
-        )
-    )
-    nats, pieces, words = 0.0, 0, 0
-    order = np.argsort(text.target.lengths, kind="stable")
-    order = order[text.source.lengths[order] > 0]
-    for start in range(0, len(order), PERPLEXITY_BATCH):
-        batch = collate(text, order[start : start + PERPLEXITY_BATCH], source_end=translator.source_end)
-        nats += float(translator.model.loss(batch.to(torch.device(translator.device))).likelihood)
-        pieces += len(batch.target_words)
-        words += int(languages.target.vocabulary.ends_word[batch.target_words.numpy()].sum())
-    return {"loss": nats / pieces, "perplexity": float(np.exp(nats / words))}
 
 
 def _show(folder: Path, lines: list[Line], translations: list[Translation], count: int) -> None:

@@ -32,14 +32,9 @@ FORMATS = ("text", "json")
 
 def opened(settings: DictConfig) -> tuple[list[Run], TextTranslator]:
     """What `run`, or `runs` with `weights` and `average`, name."""
-    if (settings.run is None) == (not settings.runs):
-        raise ConfigurationError(
-            "run=FOLDER must be given, or 'runs=[FOLDER,FOLDER]' for several that translate as one"
-        )
+    runs = [Run(path) for path in paths_of(settings)]
     if settings.run is not None:
-        run = Run(settings.run)
-        return [run], translator_of(run, settings.device, settings.candidates, int8=settings.int8)
-    runs = [Run(path) for path in settings.runs]
+        return runs, translator_of(runs[0], settings.device, settings.candidates, int8=settings.int8)
     for run in runs[1:]:
         _check_same_languages(runs[0], run)
     members = [Member(_model_of(run, settings.device, settings.int8), run.config.data.source_end) for run in runs]
@@ -52,6 +47,13 @@ def opened(settings: DictConfig) -> tuple[list[Run], TextTranslator]:
         candidates=runs[0].candidates(settings.candidates),
     )
     return runs, translator
+
+
+def paths_of(settings: DictConfig) -> list[str]:
+    """Of the runs that `run` or `runs` name."""
+    if (settings.run is None) == (not settings.runs):
+        raise ConfigurationError("run=FOLDER must be given, or 'runs=[FOLDER,FOLDER]' for several")
+    return [str(path) for path in settings.runs or [settings.run]]
 
 
 def translator_of(run: Run, device: str, candidates: bool | None = None, *, int8: bool = False) -> TextTranslator:

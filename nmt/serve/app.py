@@ -33,7 +33,7 @@ from nmt.errors import ConfigurationError, UserError
 from nmt.report.runs import RunFolder
 from nmt.run import Run
 from nmt.search.settings import Search
-from nmt.search.verb import as_plain, replacing, search_of, translator_of
+from nmt.search.verb import as_plain, paths_of, replacing, search_of, translator_of
 
 PAGE = Path(__file__).with_name("page.html")
 DIFFERING = Path(__file__).parents[1] / "report" / "differing.js"
@@ -110,9 +110,7 @@ class Served:
 
 def opened_each(settings: DictConfig) -> dict[str, Served]:
     """The runs of `run` or `runs`, each for itself, by name."""
-    if (settings.run is None) == (not settings.runs):
-        raise ConfigurationError("run=FOLDER must be given, or 'runs=[FOLDER,FOLDER]' for several side by side")
-    paths = [str(path) for path in ([settings.run] if settings.run is not None else settings.runs)]
+    paths = paths_of(settings)
     return {name: Served(Run(path), settings) for name, path in zip(names_of(paths), paths, strict=True)}
 
 

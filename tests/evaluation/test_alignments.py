@@ -26,8 +26,7 @@ from nmt.evaluation.alignments import (
     shared_letters,
     soft_error_rate,
 )
-from nmt.evaluation.given import rescore, score_pairs, scored
-from nmt.evaluation.verb import perplexity
+from nmt.evaluation.given import perplexity, rescore, score_pairs, scored
 from nmt.search.translation import TextTranslator
 
 WEIGHTS = np.array([[0.7, 0.3, 0.0], [0.1, 0.5, 0.4], [0.0, 0.0, 0.0]])  # (target, source)
