@@ -24,7 +24,7 @@ class TranslationData(LightningDataModule):
     reader(**train), reader(**valid) and reader(**tests[name]) give parallel text; `source` and `target` say how each
     side is preprocessed, `vocabulary` how words are numbered, `batches` how sentences are put together, `score` how
     translations are compared with references, `missing` what to say where files are missing, `candidates` the words a
-    softmax in training, and a search, are limited to.
+    softmax in training, and a search, are limited to. `name` and `dir` are for the configuration's other keys.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class TranslationData(LightningDataModule):
         candidates: Mapping | None = None,
     ):
         super().__init__()
-        self.name, self.dir, self.score = name, dir, dict(score)
+        self.score = dict(score)
         self.reader, self.train_files, self.valid_files = reader, train, valid
         self.tests, self.test, self.missing = tests, test, missing
         self.preprocessing = Sides(source, target)

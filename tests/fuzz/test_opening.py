@@ -293,11 +293,12 @@ def test_a_stored_setting_reads_nothing_of_the_environment(whole, tmp_path, monk
 def test_where_data_lie_may_be_said_by_the_environment(whole, tmp_path, monkeypatch):
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NMT_DATA", str(tmp_path / "data"))
-    data = Run(written(whole, tmp_path / "a.ckpt")).data()
+    run = Run(written(whole, tmp_path / "a.ckpt"))
+    data = run.data()
     assert isinstance(data, TranslationData)
-    assert (str(data.cache), data.dir) == (str(tmp_path / "cache"), str(tmp_path / "data"))
+    assert (str(data.cache), run.config.data.dir) == (str(tmp_path / "cache"), str(tmp_path / "data"))
     monkeypatch.setenv("MINE", "mine")  # whoever opens a run may read his own
-    assert Run(written(whole, tmp_path / "a.ckpt")).data(["data.dir=${oc.env:MINE}"]).dir == "mine"
+    assert str(run.data(["data.cache=${oc.env:MINE}"]).cache) == "mine"
 
 
 def test_what_is_computed_is_not_computed_again(whole, tmp_path, monkeypatch):
