@@ -6,17 +6,18 @@ import logging
 import os
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.command import defaults_of
 from nmt.data.corpus import Line
+from nmt.data.links import Gold, Links
 from nmt.data.module import TranslationData
-from nmt.data.prepared import Pairs
 from nmt.errors import DataError
 from nmt.evaluation.adequacy import over_and_under_translation, repetition
 from nmt.evaluation.alignments import forced_scores, gold_of
@@ -26,6 +27,7 @@ from nmt.evaluation.given import perplexity
 from nmt.evaluation.rare_words import by_frequency
 from nmt.run import Run, write_json, write_text
 from nmt.search.alignment import links, pharaoh
+from nmt.search.settings import Search
 from nmt.search.translation import LONGEST, TextTranslator, Translation
 from nmt.search.verb import as_plain, opened, replacing, search_of
 
@@ -38,74 +40,118 @@ def evaluate_run(folder: Path, unknown: str) -> dict[str, Any]:
     return evaluate(OmegaConf.merge(defaults_of("evaluate"), chosen), [])
 
 
+class TestSet(NamedTuple):
+    name: str
+    lines: list[Line]
+    references: list[list[str]]  # the target side, and the further translations it comes with
+    gold: list[Gold] | None
+    blank: int  # pairs dropped
+
+
+class Said(NamedTuple):
+    """What was made of a test set, a translation a line."""
+
+    translations: list[Translation]
+    unreplaced: list[str]  # their words, as they were before unknown ones were replaced
+    in_parts: int
+    empty: int
+    seconds: float
+
+
 def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     """The scores, as written to `<run>/<test set>/scores.json`."""
     how = search_of(settings)
     runs, translator = opened(settings)
     data = runs[0].data(data_overrides)
-    name, pairs = data.test_pairs()
-    lines = list(pairs)
-    references = references_of(pairs, lines)
-    replaced = replacing(runs, settings.unknown)
-    started = time.perf_counter()
-    found = list(translator.lines(((line.source, None) for line in lines), how, batch_size=settings.batch_size))
-    seconds = time.perf_counter() - started
-    if in_parts := sum(one.parts > 1 or one.cut for one in found):
-        said = "%s: %d of %d sentences have more than %d words or pieces and were translated in parts"
-        log.warning(said, name, in_parts, len(lines), LONGEST)
-    if not any(one.translations for one in found):
-        raise DataError(f"{name}: nothing is left of any sentence after preprocessing: there is nothing to score")
-    if empty_sources := sum(not one.translations for one in found):
-        said = "%s: of %d of %d sentences nothing is left after preprocessing; their translations are empty"
-        log.warning(said, name, empty_sources, len(lines))
-    translations = [one.translations[0] if one.translations else Translation.of_nothing() for one in found]
-    unreplaced = [translation.words for translation in translations]
-    translations = [replaced(translation) for translation in translations]
-    folder = _folder_of(runs, settings) / name
-    folder.mkdir(parents=True, exist_ok=True)
-    aligned: dict[str, float] = {}
-    if (gold := gold_of(pairs)) is not None:
-        aligned, forced_links = forced_scores(translator, lines, gold, settings.link_threshold)
-        write_text(folder / "forced_links.txt", "".join(f"{pharaoh(sorted(own))}\n" for own in forced_links))
+    test = _test_set(data)
+    said = _translated(test, translator, how, settings.batch_size, replacing(runs, settings.unknown))
+    aligned, forced_links = _forced(translator, test, settings.link_threshold)
+    folder = _folder_of(runs, settings) / test.name
     scores = {
         "run": str(folder.parent),
         "members": [{"run": str(run.folder), "checkpoint": run.checkpoint.name, "step": run.step} for run in runs],
-        "test": name,
-        "sentences": len(lines),
-        "blank_pairs_dropped": pairs.blank,
-        "empty_sources": empty_sources,
-        "in_parts": in_parts,
+        "test": test.name,
+        "sentences": len(test.lines),
+        "blank_pairs_dropped": test.blank,
+        "empty_sources": said.empty,
+        "in_parts": said.in_parts,
         "search": asdict(how),
         "unknown": settings.unknown,
-        "scores": score(translator, data, lines, references, translations, unreplaced) | aligned,
-        **lengths_of(translator, data, lines, references, translations),
-        "by_frequency": frequencies_of(translator, data, lines, translations) if settings.by_frequency else None,
-        "sentences_per_second": round(len(lines) / seconds, 1),
+        "scores": score(translator, data, test, said) | aligned,
+        **lengths_of(translator, data, test, said),
+        "by_frequency": frequencies_of(translator, data, test, said) if settings.by_frequency else None,
+        "sentences_per_second": round(len(test.lines) / said.seconds, 1),
     }
-    write_text(folder / "hypotheses.txt", "".join(f"{translation.text}\n" for translation in translations))
-    free_links = (pharaoh(links(translation.word_alignment())) for translation in translations)
-    write_text(folder / "links.txt", "".join(f"{line}\n" for line in free_links))
-    write_text(folder / "sentences.jsonl", "".join(map(_as_json, lines, zip(*references, strict=True), translations)))
-    alignments = {str(n): translation.alignment.astype(np.float16) for n, translation in enumerate(translations)}
-    _write_arrays(folder / "alignments.npz", alignments)
-    write_json(folder / "scores.json", scores)  # last: where it is, the others are
+    _write(folder, test, said, forced_links, scores)
     if settings.show and not settings.as_json:
-        _show(folder, lines, translations, settings.show)
+        _show(folder, test.lines, said.translations, settings.show)
     return scores
 
 
-def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Written beside its place and moved there, as text is."""
+def _test_set(data: TranslationData) -> TestSet:
+    name, pairs = data.test_pairs()
+    lines = list(pairs)
+    blank = pairs.blank
+    further = pairs.further_references() if hasattr(pairs, "further_references") else []
+    return TestSet(name, lines, [[line.target for line in lines], *further], gold_of(pairs), blank)
+
+
+def _translated(
+    test: TestSet,
+    translator: TextTranslator,
+    how: Search,
+    batch_size: int,
+    replaced: Callable[[Translation], Translation],
+) -> Said:
+    """Lines that were not translated as others are, are logged."""
+    started = time.perf_counter()
+    found = list(translator.lines(((line.source, None) for line in test.lines), how, batch_size=batch_size))
+    seconds = time.perf_counter() - started
+    if in_parts := sum(one.parts > 1 or one.cut for one in found):
+        said = "%s: %d of %d sentences have more than %d words or pieces and were translated in parts"
+        log.warning(said, test.name, in_parts, len(found), LONGEST)
+    empty = sum(not one.translations for one in found)
+    if empty == len(found):
+        raise DataError(f"{test.name}: nothing is left of any sentence after preprocessing: there is nothing to score")
+    if empty:
+        said = "%s: of %d of %d sentences nothing is left after preprocessing; their translations are empty"
+        log.warning(said, test.name, empty, len(found))
+    translations = [one.translations[0] if one.translations else Translation.of_nothing() for one in found]
+    unreplaced = [translation.words for translation in translations]
+    return Said([replaced(translation) for translation in translations], unreplaced, in_parts, empty, seconds)
+
+
+def _forced(
+    translator: TextTranslator, test: TestSet, threshold: float | None
+) -> tuple[dict[str, float], list[Links] | None]:
+    """Where the test set comes with alignments."""
+    return ({}, None) if test.gold is None else forced_scores(translator, test.lines, test.gold, threshold)
+
+
+def _write(folder: Path, test: TestSet, said: Said, forced_links: list[Links] | None, scores: dict[str, Any]) -> None:
+    """The scores last: where they are, everything else is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    free_links = (pharaoh(links(translation.word_alignment())) for translation in said.translations)
+    sentences = map(_as_json, test.lines, zip(*test.references, strict=True), said.translations)
+    write_text(folder / "hypotheses.txt", _as_lines(translation.text for translation in said.translations))
+    write_text(folder / "links.txt", _as_lines(free_links))
+    if forced_links is not None:
+        write_text(folder / "forced_links.txt", _as_lines(pharaoh(sorted(own)) for own in forced_links))
+    write_text(folder / "sentences.jsonl", _as_lines(sentences))
+    _write_arrays(folder / "alignments.npz", [translation.alignment for translation in said.translations])
+    write_json(folder / "scores.json", scores)
+
+
+def _as_lines(texts: Iterable[str]) -> str:
+    return "".join(f"{text}\n" for text in texts)
+
+
+def _write_arrays(path: Path, arrays: list[np.ndarray]) -> None:
+    """By their numbers; written beside its place and moved there, as text is."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with draft.open("wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, **{str(number): array.astype(np.float16) for number, array in enumerate(arrays)})
     draft.replace(path)
-
-
-def references_of(pairs: Pairs, lines: list[Line]) -> list[list[str]]:
-    """The target side, and the further translations that a test set comes with."""
-    further = pairs.further_references() if hasattr(pairs, "further_references") else []
-    return [[line.target for line in lines], *further]
 
 
 def _as_json(line: Line, references: tuple[str, ...], translation: Translation) -> str:
@@ -114,7 +160,7 @@ def _as_json(line: Line, references: tuple[str, ...], translation: Translation) 
     kept = {name: plain[name] for name in ("source_words", "words", "word_scores")}
     further = {"further_references": references[1:]} if len(references) > 1 else {}
     sentence = {"source": line.source, "reference": line.target, "hypothesis": translation.text} | further | kept
-    return json.dumps(sentence, ensure_ascii=False) + "\n"
+    return json.dumps(sentence, ensure_ascii=False)
 
 
 def _folder_of(runs: list[Run], settings: DictConfig) -> Path:
@@ -127,61 +173,48 @@ def _folder_of(runs: list[Run], settings: DictConfig) -> Path:
     return Path("outputs") / "ensembles" / hashlib.blake2b("\n".join(mark).encode(), digest_size=6).hexdigest()
 
 
-def score(
-    translator: TextTranslator,
-    data: TranslationData,
-    lines: list[Line],
-    references: list[list[str]],
-    translations: list[Translation],
-    unreplaced: list[str],
-) -> dict[str, Any]:
+def score(translator: TextTranslator, data: TranslationData, test: TestSet, said: Said) -> dict[str, Any]:
     """Of the text against untouched references; of the words the model sees BLEU (and what it was before unknown words
     were replaced); of these and the first reference over- and under-translation, repetition, perplexity."""
     preprocess, vocabulary = translator.languages.target.preprocessing, translator.languages.target.vocabulary
-    texts = [translation.text for translation in translations]
-    scores = all_scores(texts, references, language=preprocess.language, **data.score)
-    preprocessed = [[preprocess(reference) for reference in given] for given in references]
+    texts = [translation.text for translation in said.translations]
+    scores = all_scores(texts, test.references, language=preprocess.language, **data.score)
+    preprocessed = [[preprocess(reference) for reference in given] for given in test.references]
     first = preprocessed[0]
-    words = [translation.words for translation in translations]
+    words = [translation.words for translation in said.translations]
     scores["bleu_tokenized"] = corpus_bleu(words, preprocessed)
-    if words != unreplaced:
-        scores["bleu_unknown_kept"] = corpus_bleu(unreplaced, preprocessed)
+    if words != said.unreplaced:
+        scores["bleu_unknown_kept"] = corpus_bleu(said.unreplaced, preprocessed)
     counts = over_and_under_translation(
-        (translation.words.split() for translation in translations),
+        (line.split() for line in words),
         (vocabulary.words(row) for row in vocabulary.encode(first)),  # an unknown word is asked for as such
-        (translation.alignment[:, : len(translation.word_alignment().T)] for translation in translations),
+        (translation.alignment[:, : len(translation.word_alignment().T)] for translation in said.translations),
     )
     counts |= repetition([line.split() for line in words], [line.split() for line in first])
-    return {name: value._asdict() for name, value in scores.items()} | counts | perplexity(translator, lines)
+    return {name: value._asdict() for name, value in scores.items()} | counts | perplexity(translator, test.lines)
 
 
 def lengths_of(
-    translator: TextTranslator,
-    data: TranslationData,
-    lines: list[Line],
-    references: list[list[str]],
-    translations: list[Translation],
+    translator: TextTranslator, data: TranslationData, test: TestSet, said: Said
 ) -> dict[str, list[dict[str, Any]]]:
     """By the source's words."""
     preprocess = translator.languages.source.preprocessing
-    lengths = [len(preprocess(line.source).split()) for line in lines]
-    texts = [translation.text for translation in translations]
-    statistics = sentence_statistics(texts, references, **data.score)[None]  # of one run
+    lengths = [len(preprocess(line.source).split()) for line in test.lines]
+    texts = [translation.text for translation in said.translations]
+    statistics = sentence_statistics(texts, test.references, **data.score)[None]  # of one run
     found = {"by_length": by_length(lengths, statistics), "longer_than": longer_than(lengths, statistics)}
     return {name: [bucket._asdict() for bucket in buckets] for name, buckets in found.items()}
 
 
 def frequencies_of(
-    translator: TextTranslator, data: TranslationData, lines: list[Line], translations: list[Translation]
+    translator: TextTranslator, data: TranslationData, test: TestSet, said: Said
 ) -> list[dict[str, Any]]:
     """By how often the training text says a word."""
     counts = Counter(word for _, target in data.training_words() for word in target.split())
     preprocess = translator.languages.target.preprocessing
-    said, wanted = (
-        (translation.words.split() for translation in translations),
-        (preprocess(one.target) for one in lines),
-    )
-    return [bucket._asdict() for bucket in by_frequency(list(said), [line.split() for line in wanted], counts)]
+    hypotheses = [translation.words.split() for translation in said.translations]
+    wanted = [preprocess(line.target).split() for line in test.lines]
+    return [bucket._asdict() for bucket in by_frequency(hypotheses, wanted, counts)]
 
 
 def _show(folder: Path, lines: list[Line], translations: list[Translation], count: int) -> None:
