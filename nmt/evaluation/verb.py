@@ -166,7 +166,7 @@ def _as_json(line: Line, references: tuple[str, ...], translation: Translation) 
 def _folder_of(runs: list[Run], settings: DictConfig) -> Path:
     """One run's results lie in its folder, several runs' under a name made of theirs, or where `output` says."""
     if settings.output is not None:
-        return Path(settings.output)
+        return Path(str(settings.output))
     if len(runs) == 1:
         return runs[0].folder
     mark = [*(str(run.checkpoint.absolute()) for run in runs), str(settings.weights), settings.average]

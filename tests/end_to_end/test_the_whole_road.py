@@ -127,20 +127,22 @@ def test_evaluation_shows_translations_with_their_alignments(run):
     assert (run / "test" / "alignment_1.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_scores_come_last_and_no_file_is_seen_half_written(run, tmp_path):
-    keys = {"run": str(run), "output": str(tmp_path), "device": "cpu", "show": 0}
-    settings, alignments = OmegaConf.merge(defaults_of("evaluate"), keys), tmp_path / "test" / "alignments.npz"
+def test_scores_come_last_and_no_file_is_seen_half_written(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keys = {"run": str(run), "output": 2024, "device": "cpu", "show": 0}  # KEY=VALUE makes a number of it
+    settings, folder = OmegaConf.merge(defaults_of("evaluate"), keys), tmp_path / "2024" / "test"
+    alignments = folder / "alignments.npz"
     alignments.mkdir(parents=True)  # so that it cannot be written
     with pytest.raises(IsADirectoryError):
         evaluate(settings, ["data.tests.test.count=2"])
-    assert not (tmp_path / "test" / "scores.json").exists()
+    assert not (folder / "scores.json").exists()
     alignments.rmdir()
     alignments.write_bytes(b"old")
     os.link(alignments, tmp_path / "read meanwhile")
     evaluate(settings, ["data.tests.test.count=2"])
     assert (tmp_path / "read meanwhile").read_bytes() == b"old"
     assert len(np.load(alignments)) == 2
-    assert (tmp_path / "test" / "scores.json").is_file()
+    assert (folder / "scores.json").is_file()
 
 
 def test_translation_keeps_lines_and_order_whatever_comes(run):
