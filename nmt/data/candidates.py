@@ -5,6 +5,7 @@ in training also the batch's own words. Everything is in numbers, so that words 
 """
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,7 +50,7 @@ class Candidates:
         return together, allowed
 
     def save(self, path: Path) -> None:
-        draft = path.with_name(f".{path.name}.draft.npz")
+        draft = path.with_name(f".{path.name}.{os.getpid()}.npz")
         np.savez(draft, frequent=self.frequent, offsets=self.offsets, translations=self.translations)
         draft.replace(path)
 
