@@ -1,6 +1,6 @@
 "use strict";
 
-const MOST_CELLS = 4e6; // of a table of all pairs of words
+const MOST_CELLS = 4e6; /* of a table of all pairs of words */
 
 /** The words of a text, each with whether it lies outside the longest sequence it shares with the other text. */
 function differing(mine, theirs) {
