@@ -132,7 +132,8 @@ def recorded(folder: Path, before: Before) -> Iterator[Record]:
     except BaseException as error:
         stopped = _status_of_signal(error)
         summary["status"] = "interrupted" if stopped else "failed"
-        summary["error"] = f"{type(error).__name__}: {error}"
+        told = f"stopped by {signal.Signals(stopped - 128).name}" if stopped else f"{type(error).__name__}: {error}"
+        summary["error"] = told
         summary["traceback"] = traceback.format_exc()
         log.debug("the traceback", exc_info=True)
         if stopped:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.errors import UserError
 from nmt.training.experiment import _results, explained, git_commit, recorded
@@ -70,6 +71,18 @@ def test_a_run_says_how_it_ended_and_counts_the_time_before(tmp_path):
         assert json.loads((tmp_path / "summary.json").read_text())["parameters"] == 7
     assert json.loads((tmp_path / "summary.json").read_text()).items() >= told.items()
     assert json.loads((tmp_path / "summary.json").read_text())["went_on_with"] == "/elsewhere/last.ckpt"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [(SIGTERMException(), 143, "stopped by SIGTERM"), (KeyboardInterrupt(), 130, "stopped by SIGINT")],
+)
+def test_a_run_that_is_told_to_stop_says_by_what(tmp_path, error, status, said):
+    with pytest.raises(SystemExit) as left, recorded(tmp_path, Before()):
+        raise error
+    assert left.value.code == status
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (summary["status"], summary["error"]) == ("interrupted", said)
 
 
 def test_where_even_the_summary_finds_no_room_the_runs_own_error_is_not_lost(tmp_path, caplog):
