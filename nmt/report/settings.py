@@ -51,16 +51,38 @@ def folded(settings: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     """
     groups: dict[str, list[int]] = {}
     for place, found in enumerate(settings):
-        known = any(not key.startswith("search.") and key != "unknown" for key in found)
-        key = json.dumps(found, sort_keys=True, default=str) if known else f"alone {place}"
+        key = json.dumps(found, sort_keys=True, default=str) if _is_known(found) else f"alone {place}"
         groups.setdefault(key, []).append(place)
     return list(groups.values())
 
 
+def _is_known(settings: Mapping[str, Any]) -> bool:
+    return not all(map(_says_how, settings))
+
+
+def _says_how(key: str) -> bool:
+    """A run was evaluated, which is known of each."""
+    return key.startswith("search.") or key == "unknown"
+
+
 def differing(
+    settings: Sequence[Mapping[str, Any]], choices: Sequence[Mapping[str, str]], overrides: Sequence[Sequence[str]]
+) -> list[dict[str, Any]]:
+    """For each of `settings` the columns in which any differ, and what stands there: nothing, for a run whose settings
+    are not known, as an ensemble's, but how it was evaluated."""
+    known = [place for place, found in enumerate(settings) if _is_known(found)]
+    trained = [{key: value for key, value in settings[place].items() if not _says_how(key)} for place in known]
+    columns = _differing(trained, [choices[place] for place in known], [overrides[place] for place in known])
+    found = dict(zip(known, columns, strict=True))
+    nothing = dict.fromkeys(columns[0]) if columns else {}
+    how = [{key: value for key, value in one.items() if _says_how(key)} for one in settings]
+    evaluated = _differing(how, [{}] * len(how), [])
+    return [found.get(place, nothing) | own for place, own in enumerate(evaluated)]
+
+
+def _differing(
     settings: Sequence[Mapping[str, Any]], choices: Sequence[Mapping[str, str]], overrides: Iterable[Sequence[str]]
 ) -> list[dict[str, Any]]:
-    """For each of `settings` the columns in which any differ, and what stands there."""
     keys = dict.fromkeys(key for found in settings for key in found)
     leaves_that_differ = [key for key in keys if _differs([found.get(key) for found in settings])]
     on_command_line = {name_of(override) for of_run in overrides for override in of_run}

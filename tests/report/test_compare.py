@@ -241,6 +241,17 @@ def test_an_ensemble_stands_beside_runs(tmp_path):
     assert [row["system"] for row in tables["systems"]] == ["both", "a"]
     assert tables["systems"][0]["parameters"] is None
     assert tables["notes"] == []
+    assert tables["settings"] == []
+    wider = json.loads((ensemble / "test" / "scores.json").read_text()) | {"search": {"beam": 12}}
+    (ensemble / "test" / "scores.json").write_text(json.dumps(wider))
+    write_run(tmp_path / "c", changes={"dropout": 0.4}, mistakes=0.3)
+    _, _, tables = compared(tmp_path, tmp_path / "a", ensemble, tmp_path / "c")
+    found = {row["system"]: row["settings"] for row in tables["systems"]}
+    assert found == {
+        "a": {"dropout": 0.2, "search.beam": 5},
+        "both": {"dropout": None, "search.beam": 12},
+        "c": {"dropout": 0.4, "search.beam": 5},
+    }
 
 
 @pytest.mark.parametrize(
