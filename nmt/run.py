@@ -79,10 +79,7 @@ class Run:
 
     def data(self, overrides: list[str] | None = None) -> "TranslationData":
         """The run's own data settings, changed by KEY=VALUEs."""
-        OmegaConf.set_struct(self.config, True)
-        OmegaConf.set_struct(self.config.data.tests, False)  # new test sets may be named
-        config = OmegaConf.merge(self.config, OmegaConf.from_dotlist(overrides or []))
-        return _instantiated(config.data, "data")
+        return data_of(self.config, overrides)
 
     def candidates(self, wanted: bool | None) -> Candidates | None:
         """Those it was trained with; None: where it was."""
@@ -191,6 +188,13 @@ def build_model(config: DictConfig) -> Translator:
     return _instantiated(config.model, "model")
 
 
+def data_of(config: DictConfig, overrides: list[str] | None = None) -> "TranslationData":
+    """What a configuration describes, changed by KEY=VALUEs."""
+    OmegaConf.set_struct(config, True)
+    OmegaConf.set_struct(config.data.tests, False)  # new test sets may be named
+    return _instantiated(OmegaConf.merge(config, OmegaConf.from_dotlist(overrides or [])).data, "data")
+
+
 def _instantiated(node: DictConfig, where: str) -> Any:
     """Of what was looked through, and not resolved once more: what computes a value could compute another then."""
     plain = OmegaConf.to_container(node, resolve=True)
@@ -198,9 +202,14 @@ def _instantiated(node: DictConfig, where: str) -> Any:
     return hydra.utils.instantiate(plain)
 
 
-def scores_of(folder: Path, test: str | None) -> Path:
-    """Where a run's scores on a test set are; without one it is evaluated on the validation set."""
-    return folder / str(test or "valid") / "scores.json"
+def scores_path(folder: Path, test: str | None) -> Path:
+    """Where a run's scores on a test set are."""
+    return folder / name_of_test(test) / "scores.json"
+
+
+def name_of_test(named: Any) -> str:
+    """Where none is named, the validation set is one too."""
+    return str(named or "valid")
 
 
 def read_summary(folder: Path) -> dict[str, Any]:

@@ -127,7 +127,8 @@ def lines_of(stream: BinaryIO, name: str) -> Iterator[bytes]:
     """As they stand there; where that ends badly, the name and the line are told."""
     number = 0
     try:
-        for number, raw in enumerate(raw_lines(stream), start=1):  # noqa: B007 – named where it is damaged
+        for raw in raw_lines(stream):
+            number += 1
             yield raw
     except TooLongError as error:
         raise DataError(f"{name}, line {number + 1}: {error}; one sentence a line is expected") from None

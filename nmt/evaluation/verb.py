@@ -63,7 +63,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     how = search_of(settings)
     runs, translator = opened(settings)
     data = runs[0].data(data_overrides)
-    test = _test_set(data)
+    test = test_set(data)
     said = _translated(test, translator, how, settings.batch_size, replacing(runs, settings.unknown))
     aligned, forced_links = _forced(translator, test, settings.link_threshold)
     folder = _folder_of(runs, settings) / test.name
@@ -88,7 +88,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     return scores
 
 
-def _test_set(data: TranslationData) -> TestSet:
+def test_set(data: TranslationData) -> TestSet:
     name, pairs = data.test_pairs()
     lines = list(pairs)
     blank = pairs.blank

@@ -25,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from nmt.errors import ConfigurationError, UserError
 from nmt.launch.job import IS_JOB, Job, stop, termination_interrupts
 from nmt.report.paper_table import Entry, write_table
-from nmt.run import scores_of, write_json
+from nmt.run import scores_path, write_json
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class ProcessLauncher(Launcher):
 def _job(overrides: Sequence[str], config: DictConfig) -> Job:
     HydraConfig.instance().set_config(config)  # the names of folders are made of its overrides
     folder = (Path(str(config.hydra.sweep.dir)) / str(config.hydra.sweep.subdir)).absolute()
-    return Job(tuple(overrides), folder, scores_of(folder, config.data.test) if config.score_test else None)
+    return Job(tuple(overrides), folder, scores_path(folder, config.data.test) if config.score_test else None)
 
 
 class Sweep:

@@ -20,7 +20,7 @@ from nmt.evaluation.significance import compare_systems, over_seeds
 from nmt.report.markdown import markdown
 from nmt.report.page import assembled, contents
 from nmt.report.reading import UnreadableError, showable
-from nmt.report.runs import Evaluated, LeftOut, RunFolder, find_runs
+from nmt.report.runs import Evaluated, LeftOut, RunFolder, Sentence, find_runs
 from nmt.report.settings import differing, folded, name_of_system, name_runs, settings_of, unique, without_seed
 from nmt.report.spread import spread
 from nmt.run import write_json, write_text
@@ -322,10 +322,16 @@ def _by_sentence(comparison: Any) -> dict[str, Any]:
     return {name: getattr(comparison, name) for name in (*kept, "better", "worse")}
 
 
+def _length(sentence: Sentence) -> int:
+    """In source words, without the end that a source may have; in the source's own where none are known."""
+    words = sentence.source_words
+    return len(words) - (words[-1] == "</s>") if words else len(sentence.source.split())
+
+
 def _by_length(found: Field, resamples: int) -> dict[str, Any]:
     """Lengths are those of the baseline's source words."""
     first = found.baseline.members[0].on
-    lengths = [sum(word != "</s>" for word in one.source_words) or len(one.source.split()) for one in first.sentences]
+    lengths = [_length(one) for one in first.sentences]
     how = {"bounds": BOUNDS if np.percentile(lengths, 95) > LONG else SHORT_BOUNDS, "resamples": resamples}
     return {
         system.name: [bucket._asdict() for bucket in by_length(lengths, system.statistics, **how)]

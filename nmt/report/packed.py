@@ -80,7 +80,9 @@ class Archive:
             if max(part.file_size for part in self.stored.zip.infolist()) > LARGEST:
                 self._give_up("alignments.npz is not of sentences")
         except FileNotFoundError:
-            self._give_up("there is no alignments.npz")
+            self.chunks = None
+            if any(sentence.words for sentence in self.sentences):  # a run that was kept in small lacks both
+                self._give_up("there is no alignments.npz")
         except Exception:  # a damaged archive fails in as many ways as there are to damage one
             self._give_up("alignments.npz is damaged")
 

@@ -1,9 +1,10 @@
-"""`docs/results.md`, from kept comparisons: python -m nmt.report.results [keep NAME …]
+"""`docs/results.md`, from kept comparisons: python -m nmt.report.results [keep NAME … | restore NAME …]
 
 A study is a question, the commands that answer it, and the folders their runs lie in (docs/results/studies.yaml).
 `keep NAME` compares its runs as compare.py does and keeps the tables, with a row for every run, as
 docs/results/NAME.json; the page of the comparison goes beside the runs. Then, or alone, the Markdown is made of all
-that is kept: no number in it was ever typed.
+that is kept: no number in it was ever typed. Each completed run is kept in small, too, and put back where it is not
+there: with `restore NAME` first, a study goes on elsewhere, and nothing is trained twice.
 """
 
 import re
@@ -18,6 +19,7 @@ from nmt.command import defaults_of, in_plain_words
 from nmt.errors import ConfigurationError, UserError
 from nmt.machine import said
 from nmt.report.compare import compare
+from nmt.report.kept import keep_runs, put_back
 from nmt.report.markdown import clock, sections, table
 from nmt.report.reading import UnreadableError, is_number, read_json, read_yaml
 from nmt.report.runs import RunFolder, find_runs
@@ -27,23 +29,31 @@ from nmt.run import write_json, write_text
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 HEAD = """# Results
 
-Made by `python -m nmt.report.results` from the tables in [results/](results/), which hold what `compare.py` said of
-the runs. Every study names its commands; `python -m nmt.report.results keep NAME` compares the runs anew and keeps what
-they say. Test sets were looked at once for each system, at the end; whatever was chosen was chosen on the validation
-set.
+Made by `python -m nmt.report.results` from what lies in [results/](results/): tables, which say what `compare.py` said
+of the runs, and each completed run in small. Every study names its commands; `python -m nmt.report.results keep NAME`
+compares the runs anew and keeps them and what they say, `restore NAME` puts kept runs back, so that the commands go on
+where they were. Test sets were looked at once for each system, at the end; whatever was chosen was chosen on the
+validation set.
 """
 
 
 def main() -> None:
     studies = read_yaml(RESULTS / "studies.yaml")
     verb, *names = sys.argv[1:] or ["write"]
-    if verb not in ("keep", "write") or bool(names) != (verb == "keep"):
-        raise ConfigurationError(f"{' '.join(sys.argv[1:])}: keep NAME …, or nothing")
+    if verb not in ("keep", "restore", "write") or bool(names) != (verb != "write"):
+        raise ConfigurationError(f"{' '.join(sys.argv[1:])}: keep NAME …, restore NAME …, or nothing")
     for name in names:
         if name not in studies:
             raise ConfigurationError(f"{name}: no such study; there are {', '.join(studies)}")
-        keep(name, studies[name])
+        restore(studies[name])
+        if verb == "keep":
+            keep(name, studies[name])
     write_text(RESULTS.with_suffix(".md"), results(studies))
+
+
+def restore(study: Mapping[str, Any]) -> None:
+    for folder in put_back(study["runs"], RESULTS):
+        print(f"{folder}: put back as it was kept, without checkpoints and alignments")
 
 
 def keep(name: str, study: Mapping[str, Any]) -> None:
@@ -64,6 +74,7 @@ def keep(name: str, study: Mapping[str, Any]) -> None:
         kept[test] = read_json(page.with_suffix(".json"))
         kept[test]["not_compared"] = [one for one in kept[test]["not_compared"] if one["run"] not in waiting]
     write_json(RESULTS / f"{name}.json", {"tests": kept, "runs": begun, "waiting": len(waiting)})
+    keep_runs(runs, study["tests"], RESULTS)
 
 
 def row_of(run: RunFolder) -> dict[str, Any]:

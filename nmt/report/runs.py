@@ -20,6 +20,7 @@ import numpy as np
 from nmt.errors import UserError
 from nmt.evaluation.bleu import sentence_statistics
 from nmt.report.reading import UnreadableError, first_line, is_number, read_json, read_text, read_yaml
+from nmt.run import name_of_test
 
 MARKS = ("summary.json", "metrics.csv", "checkpoints", ".hydra")  # any of them makes a folder a run's
 SWEEP = "sweep.json"
@@ -136,7 +137,7 @@ class RunFolder:
     def own_test(self) -> str | None:
         """The test set that it is evaluated on where none is named."""
         data = self.config.get("data")
-        return str(data.get("test") or "valid") if isinstance(data, Mapping) else None
+        return name_of_test(data.get("test")) if isinstance(data, Mapping) else None
 
     @property
     def tests(self) -> list[str]:

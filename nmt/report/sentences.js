@@ -217,7 +217,7 @@ function sentenceBrowser(runs, baseline, count) {
       const maps = await Promise.all(shown().map(async run => {
         const found = await alignmentOf(run, number);
         return make("div", { "data-run": run }, make("h3", {}, runs[run].name),
-          found ? heatmap(found, runs[run].name) : make("p", { class: "soft small" }, "Its alignments could not be read, see “Not compared”."));
+          found ? heatmap(found, runs[run].name) : make("p", { class: "soft small" }, "Its alignments are not there; where they could not be read, “Not compared” says why."));
       }));
       place.replaceChildren(make("div", { class: "heatmaps" }, ...maps));
     }

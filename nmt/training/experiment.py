@@ -33,7 +33,7 @@ from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.verb import evaluate_run
 from nmt.machine import machine
-from nmt.run import CANDIDATES, build_model, leaves, load_checkpoint, scores_of, write_json, write_text
+from nmt.run import CANDIDATES, build_model, leaves, load_checkpoint, scores_path, write_json, write_text
 from nmt.training.finite import Finite
 from nmt.training.module import Training, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
@@ -54,7 +54,7 @@ def train(config: DictConfig) -> float | None:
             before = settle(config, folder)
         except CompletedAlreadyError as done:
             log.info("completed already: %s (resume=false trains it anew)", folder)
-            if config.score_test and rank_zero_only.rank == 0 and not scores_of(folder, config.data.test).is_file():
+            if config.score_test and rank_zero_only.rank == 0 and not scores_path(folder, config.data.test).is_file():
                 evaluate_run(folder, config.score_unknown)
             return done.summary.get("best", {}).get("score")
         return _trained(config, folder, before)

@@ -208,71 +208,84 @@ def test_a_crafted_checkpoint_runs_nothing(run, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_users_own_files_go_the_whole_road(tmp_path):
-    for name, count in (("train", 40), ("dev", 6), ("news", 5)):
-        (tmp_path / f"{name}.en").write_text("".join(f"A man, number {n}.\n" for n in range(count)))
-        (tmp_path / f"{name}.de").write_text("".join(f"Ein Mann, Nummer {n}.\n" for n in range(count)))
-    sides = {"source": "en", "target": "de"}
-    splits = {"train": "train", "valid": "dev"}
-    files = [
-        f"data.{split}.{side}={tmp_path}/{name}.{language}"
-        for split, name in splits.items()
-        for side, language in sides.items()
-    ]
-    languages = [f"data.{side}.language={language}" for side, language in sides.items()]
-    languages += [f"data.{side}.tokenizer=moses" for side in sides]
-    arguments = (
-        "size=tiny",
-        "debug=steps",
-        "logger=none",
-        "data=text",
-        *files,
-        *languages,
-        f"hydra.run.dir={tmp_path}/run",
-    )
-    said = command("train", *arguments, "data.vocabulary.kind=bpe", "data.vocabulary.size=80", cwd=tmp_path).stderr
+OWN_SIDES = {"source": "en", "target": "de"}
+
+
+@pytest.fixture(scope="module")
+def of_own_files(tmp_path_factory) -> Path:
+    """A run on a user's own files, of which nothing is left; only the run is needed any more."""
+    folder = tmp_path_factory.mktemp("own")
+    for name, count in (("train", 40), ("dev", 6)):
+        (folder / f"{name}.en").write_text("".join(f"A man, number {n}.\n" for n in range(count)))
+        (folder / f"{name}.de").write_text("".join(f"Ein Mann, Nummer {n}.\n" for n in range(count)))
+    settings = ["size=tiny", "debug=steps", "logger=none", "data=text", f"hydra.run.dir={folder}/run"]
+    settings += ["data.vocabulary.kind=bpe", "data.vocabulary.size=80"]
+    for side, language in OWN_SIDES.items():
+        settings += [f"data.{side}.language={language}", f"data.{side}.tokenizer=moses"]
+        settings += [f"data.train.{side}={folder}/train.{language}", f"data.valid.{side}={folder}/dev.{language}"]
+    said = command("train", *settings, cwd=folder).stderr
     assert "valid: of 6 sentences 6 sources, 6 targets and 6 whole pairs also stand in the training text" in said
-    for language in sides.values():
-        (tmp_path / f"train.{language}").unlink()  # nothing of the training data is needed any more
-        (tmp_path / f"dev.{language}").unlink()
-    news = [f"data.tests.news.{side}={tmp_path}/news.{language}" for side, language in sides.items()]
-    done = command("evaluate", f"run={tmp_path}/run", *news, "data.test=news", "as_json=true", cwd=tmp_path)
-    assert json.loads(done.stdout)["sentences"] == 5
-    assert "tok:13a" in json.loads(done.stdout)["scores"]["bleu"]["signature"]
-    assert len((tmp_path / "run" / "news" / "hypotheses.txt").read_text().split("\n")) == 6
-    hypotheses = (tmp_path / "run" / "news" / "hypotheses.txt").read_text().splitlines()
-    others = [[f"{line} {number}" for line in hypotheses] for number in (1, 2)]
+    for path in [*folder.glob("*.en"), *folder.glob("*.de")]:
+        path.unlink()
+    return folder / "run"
+
+
+def evaluated_on_news(run: Path, folder: Path, sources: list[str], targets: list[str], *further: str, check=True):
+    """What the command says; the files lie in `folder`."""
+    texts = dict(zip(OWN_SIDES, (sources, targets), strict=True))
+    files = {side: folder / f"news.{language}" for side, language in OWN_SIDES.items()}
+    for side, lines in texts.items():
+        files[side].write_text("".join(f"{line}\n" for line in lines))
+    news = [f"data.tests.news.{side}={path}" for side, path in files.items()]
+    return command("evaluate", f"run={run}", *news, "data.test=news", *further, check=check, cwd=folder)
+
+
+def test_a_users_own_files_go_the_whole_road(of_own_files, tmp_path):
+    lines = ([f"A man, number {n}." for n in range(5)], [f"Ein Mann, Nummer {n}." for n in range(5)])
+    found = json.loads(evaluated_on_news(of_own_files, tmp_path, *lines, "as_json=true").stdout)
+    assert found["sentences"] == 5
+    assert "tok:13a" in found["scores"]["bleu"]["signature"]
+    assert len((of_own_files / "news" / "hypotheses.txt").read_text().split("\n")) == 6
+    done = command("evaluate", f"run={of_own_files}", "data.test=new", check=False, cwd=tmp_path)
+    assert done.stderr.strip().split("\n")[-1] == "error: data.test=new: no such test set; choose one of valid"
+
+
+def test_a_test_set_may_have_further_references(of_own_files, tmp_path):
+    sources, targets = [f"A man, number {n}." for n in range(5)], [f"Ein Mann, Nummer {n}." for n in range(5)]
+    evaluated_on_news(of_own_files, tmp_path, sources, targets)
+    hypotheses = (of_own_files / "news" / "hypotheses.txt").read_text().splitlines()
+    others = [[f"{line} {number}".strip() for line in hypotheses] for number in (1, 2)]
     for number, lines in enumerate(others, start=1):
-        (tmp_path / f"other{number}.de").write_text("".join(f"{line or 'x'}\n" for line in lines))
+        (tmp_path / f"other{number}.de").write_text("".join(f"{line}\n" for line in lines))
     further = f"data.tests.news.references=[{tmp_path}/other1.de,{tmp_path}/other2.de]"
-    done = command("evaluate", f"run={tmp_path}/run", *news, further, "data.test=news", "as_json=true", cwd=tmp_path)
+    done = evaluated_on_news(of_own_files, tmp_path, sources, targets, further, "as_json=true")
     found = json.loads(done.stdout)["scores"]["bleu"]
-    wanted = [(tmp_path / f"{name}.de").read_text().splitlines() for name in ("news", "other1", "other2")]
     assert "nrefs:3" in found["signature"]
-    assert found["score"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, wanted).score)
-    (system,) = compared([str(tmp_path / "run")], "news", None).systems
-    assert system.members[0].on.references == wanted
-    lines = ["A man, number 1.", " ".join(["A man, number 2."] * 60), "A man, number 3."]
-    (tmp_path / "news.en").write_text("".join(f"{line}\n" for line in lines))
-    (tmp_path / "news.de").write_text("Ein Mann.\n" * 3)
-    done = command("evaluate", f"run={tmp_path}/run", *news, "data.test=news", "as_json=true", cwd=tmp_path)
+    assert found["score"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets, *others]).score)
+    (system,) = compared([str(of_own_files)], "news", None).systems
+    assert system.members[0].on.references == [targets, *others]
+
+
+def test_a_line_that_is_too_long_is_translated_in_parts(of_own_files, tmp_path):
+    sources = ["A man, number 1.", " ".join(["A man, number 2."] * 60), "A man, number 3."]
+    done = evaluated_on_news(of_own_files, tmp_path, sources, ["Ein Mann."] * 3, "as_json=true")
     assert json.loads(done.stdout)["in_parts"] == 1
     assert "news: 1 of 3 sentences have more than 200 words or pieces and were translated in parts" in done.stderr
-    _, whole, _ = map(json.loads, (tmp_path / "run" / "news" / "sentences.jsonl").read_text().splitlines())
+    _, whole, _ = map(json.loads, (of_own_files / "news" / "sentences.jsonl").read_text().splitlines())
     assert whole["source_words"] == ["A", "man", ",", "number", "2", "."] * 60
-    (tmp_path / "news.en").write_text(f"{lines[0]}\n\x07\n{lines[2]}\n")  # nothing of a bell is left by Moses
-    done = command("evaluate", f"run={tmp_path}/run", *news, "data.test=news", cwd=tmp_path)
+
+
+def test_what_preprocessing_leaves_nothing_of_has_an_empty_translation(of_own_files, tmp_path):
+    bell = "\x07"  # Moses leaves nothing of it
+    done = evaluated_on_news(of_own_files, tmp_path, ["A man, number 1.", bell, "A man."], ["Ein Mann."] * 3)
     assert "news: of 1 of 3 sentences nothing is left after preprocessing; their translations are empty" in done.stderr
-    assert (tmp_path / "run" / "news" / "hypotheses.txt").read_text().split("\n")[1] == ""
-    stored = json.loads((tmp_path / "run" / "news" / "scores.json").read_text())
+    assert (of_own_files / "news" / "hypotheses.txt").read_text().split("\n")[1] == ""
+    stored = json.loads((of_own_files / "news" / "scores.json").read_text())
     assert (stored["sentences"], stored["empty_sources"]) == (3, 1)
     assert np.isfinite(stored["scores"]["perplexity"])
     assert done.stdout.count("heatmap") == 2
-    (tmp_path / "news.en").write_text("\x07\n" * 3)
-    done = command("evaluate", f"run={tmp_path}/run", *news, "data.test=news", check=False, cwd=tmp_path)
+    done = evaluated_on_news(of_own_files, tmp_path, [bell] * 3, ["Ein Mann."] * 3, check=False)
     assert "error: news: nothing is left of any sentence after preprocessing" in done.stderr
-    done = command("evaluate", f"run={tmp_path}/run", "data.test=new", check=False, cwd=tmp_path)
-    assert done.stderr.strip().split("\n")[-1] == "error: data.test=new: no such test set; choose one of valid"
 
 
 def test_several_runs_translate_and_are_scored_as_one(run, tmp_path):
