@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -31,7 +31,7 @@ from nmt.errors import DataError
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2  # of the cache entries: raise it when their content changes
+FORMAT = 3  # of the cache entries: raise it when their content changes
 BLOCK = 4096  # pairs handled at once
 SIDES = ("source", "target")
 
@@ -282,21 +282,27 @@ def _learn_vocabularies(folder: Path, settings: dict) -> None:
         if joint and side == "target":
             shutil.copyfile(folder / "source.tokenizer.json", path)
         else:
-            blocks = (block for file in texts for block in _line_blocks(file))
-            path.write_text(Vocabulary.learn(blocks, **settings).to_json(), encoding="utf-8")
+            path.write_text(Vocabulary.learn(LineBlocks(texts), **settings).to_json(), encoding="utf-8")
 
 
-def _line_blocks(file: Path) -> Iterator[list[str]]:
-    with open(file, encoding="utf-8", newline="\n") as stream:
-        for block in in_blocks(stream, BLOCK):
-            yield [line[:-1] for line in block]
+@dataclass(frozen=True)
+class LineBlocks:
+    """Of files, one after another; can be read any number of times."""
+
+    files: list[Path]
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for file in self.files:
+            with open(file, encoding="utf-8", newline="\n") as stream:
+                for block in in_blocks(stream, BLOCK):
+                    yield [line[:-1] for line in block]
 
 
 def _write_numbers(folder: Path, name: str, vocabulary: Vocabulary) -> float:
     """Returns the share of unknown words."""
     offsets, unknown, position = [np.zeros(1, dtype=np.int64)], 0, 0
     with open(folder / f"{name}.numbers", "wb") as stream:
-        for block in _line_blocks(folder / f"{name}.words"):
+        for block in LineBlocks([folder / f"{name}.words"]):
             numbers, lengths = vocabulary.encode_flat(block)
             numbers.tofile(stream)
             offsets.append(position + np.cumsum(lengths))

@@ -1,5 +1,6 @@
 """Vocabularies: words or BPE, learned and stored by the `tokenizers` library as standard tokenizer.json files."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -24,25 +25,18 @@ class Vocabulary:
 
     @classmethod
     def learn(cls, blocks: Iterable[list[str]], *, kind: str, size: int, minimum_count: int) -> "Vocabulary":
-        """The `size` most frequent words, or BPE pieces (specials included), seen at least `minimum_count` times."""
+        """The `size` most frequent words, or BPE pieces (specials included), seen at least `minimum_count` times.
+
+        `blocks` of lines are read more than once. The same text gives the same numbers."""
         if kind == "words":
-            model = _most_frequent(blocks, size, minimum_count)
+            tokenizer = Tokenizer(_most_frequent(blocks, size, minimum_count))
         elif kind == "bpe":
-            model = models.BPE(unk_token=SPECIAL[UNKNOWN], end_of_word_suffix=WORD_END)
+            tokenizer = Tokenizer(_most_often_joined(blocks, size, minimum_count))
+            tokenizer.decoder = decoders.BPEDecoder(suffix=WORD_END)
+            tokenizer.add_special_tokens(SPECIAL)
         else:
             raise ConfigurationError(f"data.vocabulary.kind={kind}: choose words or bpe")
-        tokenizer = Tokenizer(model)
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        if kind == "bpe":
-            tokenizer.decoder = decoders.BPEDecoder(suffix=WORD_END)
-            trainer = trainers.BpeTrainer(
-                vocab_size=size,
-                min_frequency=minimum_count,
-                special_tokens=SPECIAL,
-                end_of_word_suffix=WORD_END,
-                show_progress=False,
-            )
-            tokenizer.train_from_iterator(blocks, trainer)
         return cls(tokenizer)
 
     @classmethod
@@ -173,3 +167,22 @@ def _most_frequent(blocks: Iterable[list[str]], size: int, minimum_count: int) -
     frequent = [word for word, count in counts.items() if count >= minimum_count and word not in SPECIAL]
     frequent.sort(key=lambda word: (-counts[word], word))
     return models.WordLevel({word: n for n, word in enumerate((SPECIAL + frequent)[:size])}, SPECIAL[UNKNOWN])
+
+
+def _most_often_joined(blocks: Iterable[list[str]], size: int, minimum_count: int) -> models.BPE:
+    """The library numbers letters that end a word in the order in which its hash table gives words, another in every
+    process, and of pairs that are as frequent joins the lower numbers first: these letters are given it in order."""
+    finals = sorted({word[-1] + WORD_END for block in blocks for line in block for word in line.split()})
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=minimum_count,
+        special_tokens=SPECIAL + finals,
+        end_of_word_suffix=WORD_END,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(blocks, trainer)
+    learnt = json.loads(tokenizer.to_str())["model"]
+    joined = [tuple(pair) for pair in learnt["merges"]]
+    return models.BPE(learnt["vocab"], joined, unk_token=SPECIAL[UNKNOWN], end_of_word_suffix=WORD_END)

@@ -27,6 +27,18 @@ def test_rare_words_and_words_beyond_the_size_are_unknown():
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])
+def test_the_same_text_gives_the_same_numbers_however_many_are_as_frequent(kind):
+    text = [" ".join(f"{a}{b}{c}" for c in "uvwxyz") for a in "abcdef" for b in "mnopqr"]  # all words once
+    found = {Vocabulary.learn([text], kind=kind, size=60, minimum_count=1).to_json() for _ in range(5)}
+    assert len(found) == 1
+
+
+def test_letters_are_numbered_by_their_code_those_that_end_a_word_first():
+    finals = [f"{letter}</w>" for letter in "abcdrtw"]
+    assert learn("bpe").pieces(range(4 + 7 + 11)) == [*SPECIAL, *finals, *sorted("abcdlowerst")]
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe"])
 def test_words_come_back_from_their_numbers(kind):
     vocabulary = learn(kind)
     numbers = vocabulary.encode(LINES)
