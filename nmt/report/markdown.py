@@ -1,6 +1,7 @@
 """A comparison's tables as Markdown."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import mean
 from typing import Any
 
 from nmt.report.spread import shown
@@ -36,6 +37,36 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
         rows = ([one["run"], one["note"]] for one in tables["notes"])
         lines += ["", f"{mark} Notes", "", *table([["run", "note"], *rows])]
     return "\n".join(lines) + "\n"
+
+
+def overview(tests: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line a system: how good on each test set, and how far from the baseline; the best on average first."""
+    rows = {test: {row["system"]: row for row in tables["systems"]} for test, tables in tests.items()}
+    systems = dict.fromkeys(system for of_test in rows.values() for system in of_test)
+    bleu = {
+        system: mean(of_test[system]["scores"]["bleu"]["mean"] for of_test in rows.values() if system in of_test)
+        for system in systems
+    }
+    heads = ["system", "n", *(cell for test in tests for cell in (f"BLEU {test}", "Δ", "p (sentences)", "p (seeds)"))]
+    lines = [
+        [
+            system,
+            max(len(of_test[system]["runs"]) for of_test in rows.values() if system in of_test),
+            *(cell for test, tables in tests.items() for cell in _in_short(rows[test].get(system), tables["baseline"])),
+        ]
+        for system in sorted(systems, key=lambda system: -bleu[system])
+    ]
+    return table([heads, *lines])
+
+
+def _in_short(row: Mapping[str, Any] | None, baseline: str) -> list[str]:
+    if row is None:
+        return [""] * 4
+    bleu, difference = shown(row["scores"]["bleu"]), row["difference"]
+    if difference is None:
+        return [bleu, "baseline" if row["system"] == baseline else "", "", ""]
+    p = difference["by_sentence"]["p_bootstrap"], difference["p_seeds"]
+    return [bleu, _signed(difference["bleu"]), *map(_p, p)]
 
 
 def _leaderboard(tables: Mapping[str, Any], names: Sequence[str]) -> list[list[Any]]:

@@ -20,7 +20,7 @@ from nmt.errors import ConfigurationError, UserError
 from nmt.machine import said
 from nmt.report.compare import compare
 from nmt.report.kept import keep_runs, put_back
-from nmt.report.markdown import clock, sections, table
+from nmt.report.markdown import clock, overview, sections, table
 from nmt.report.reading import UnreadableError, is_number, read_json, read_yaml
 from nmt.report.runs import RunFolder, find_runs
 from nmt.report.settings import name_runs
@@ -102,12 +102,15 @@ def _commands(commands: list[str]) -> str:
 
 
 def _kept(kept: Mapping[str, Any], study: Mapping[str, Any]) -> str:
-    parts = [f"### {test}\n\n{sections(tables, level=4)}" for test, tables in kept["tests"].items()]
+    tests, parts = kept["tests"], []
+    if study.get("reading"):
+        parts.append(f"### What it says\n\n{study['reading'].strip()}\n")
+    if len(tests) > 1:
+        parts.append("### In short\n\n" + "\n".join(overview(tests)) + "\n")
+    parts += [f"### {test}\n\n{sections(tables, level=4)}" for test, tables in tests.items()]
     parts.append(f"### The runs\n\n{_runs(kept['runs'])}")
     if waiting := kept.get("waiting", 0):
         parts.append(f"{waiting} more {'has' if waiting == 1 else 'have'} not begun.\n")
-    if study.get("reading"):
-        parts.append(f"### What it says\n\n{study['reading'].strip()}\n")
     return "\n".join(parts)
 
 

@@ -76,11 +76,39 @@ def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
     assert "\n1 more has not begun.\n" in text
     assert "| damaged |  | summary.json" in text
     assert "#### Not compared" in text
-    assert text.endswith("### What it says\n\nThe one.\n")
+    assert "sweep=kinds\n\n### What it says\n\nThe one.\n\n### test\n" in text
+    assert "### In short" not in text  # there is but one test set
     assert (tmp_path / "kinds" / "kinds_test.html").exists()
     for folder in (tmp_path / "kinds").iterdir():
         folder.rename(tmp_path / folder.name)
     assert results() == (text, kept)
+
+
+def test_several_test_sets_are_told_in_short_the_best_on_average_first(results, tmp_path):
+    study = STUDY | {"tests": ["test", "news"]}
+    (tmp_path / "docs" / "results" / "studies.yaml").write_text(yaml.safe_dump({"kinds": study}))
+    for seed in (1, 2):
+        write_run(tmp_path / "kinds" / f"additive_s{seed}", seed=seed, mistakes=0.1)
+        write_run(tmp_path / "kinds" / f"additive_s{seed}", seed=seed, mistakes=0.3, test="news")
+    write_run(tmp_path / "kinds" / "dot", changes={"dropout": 0.5}, mistakes=0.2)
+    write_run(tmp_path / "kinds" / "dot", changes={"dropout": 0.5}, mistakes=0.05, test="news")
+    text, kept = results("keep", "kinds")
+    heads, _, first, second = text.split("### In short\n\n")[1].split("\n\n")[0].split("\n")
+    assert heads.startswith("| system | n | BLEU test | Δ | p (sentences) | p (seeds) | BLEU news | Δ |")
+    means = {
+        row["system"]: [tables["scores"]["bleu"]["mean"] for tables in (row, other)]
+        for row in kept["tests"]["test"]["systems"]
+        for other in kept["tests"]["news"]["systems"]
+        if row["system"] == other["system"]
+    }
+    assert sum(means["dot"]) > sum(means["additive"])
+    cells = [cell.strip() for cell in first.split("|")[1:-1]]
+    assert cells[:3] == ["dot", "1", f"{means['dot'][0]:.2f}"]
+    assert cells[3] == f"{means['dot'][0] - means['additive'][0]:+.2f}".replace("-", "−")
+    assert cells[6] == f"{means['dot'][1]:.2f}"
+    cells = [cell.strip() for cell in second.split("|")[1:-1]]
+    assert cells[:2] == ["additive", "2"]
+    assert cells[3:6] == ["baseline", "", ""]
 
 
 def test_runs_that_are_not_there_are_named_with_what_makes_them(results):
