@@ -36,6 +36,7 @@ def test_a_failing_job_does_not_stop_the_others_and_fails_the_sweep(tmp_path):
     assert sorted(states) == ["completed", "failed"]
 
 
+@pytest.mark.slow
 def test_a_completed_sweep_is_scored_when_asked_and_not_trained_again(tmp_path):
     sweep = ("-m", "attention=dot", *TWO_STEPS, "data.tests.test.count=5", f"hydra.sweep.dir={tmp_path}")
     command("train", *sweep)
@@ -194,6 +195,7 @@ def test_two_ranks_learn_what_one_does(tmp_path, normalize):
     assert curves[1] == pytest.approx(curves[0], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_rank_has_as_many_threads_as_it_is_told(tmp_path, monkeypatch):
     """Lightning's launcher of ranks would share out all cores, so that one rank had them all."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
