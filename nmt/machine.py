@@ -16,6 +16,11 @@ def machine(device: torch.device | None = None) -> dict[str, Any]:
     return described | ({"gpu": torch.cuda.get_device_name(device)} if on_gpu else {})
 
 
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def said(described: Mapping[str, Any]) -> str:
     """In a few words: AMD EPYC, 2 threads; NVIDIA H200; of several ranks, 4 × NVIDIA H200."""
     threads = described["threads"]

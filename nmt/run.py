@@ -177,6 +177,10 @@ def _locate(path: Path) -> tuple[Path, Path]:
     for name in (BEST, LAST, PREVIOUS):
         if (checkpoint := path / CHECKPOINTS / name).is_file():
             return path, checkpoint
+    if read_summary(path).get("status") == "completed":
+        raise UserError(
+            f"run={path}: is completed, but its checkpoints are not there: put back without them, or removed"
+        )
     raise UserError(
         f"run={path}: holds no checkpoints/best.ckpt or checkpoints/last.ckpt; did its training get that far?"
     )

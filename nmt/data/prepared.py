@@ -6,10 +6,10 @@ Memory does not grow with the corpus: text streams through in blocks.
 """
 
 import hashlib
+import importlib.metadata
 import json
 import logging
 import multiprocessing
-import os
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import tokenizers
 from filelock import FileLock
 
 from nmt.data.corpus import Line, in_blocks
 from nmt.data.language import Language
 from nmt.data.vocabulary import UNKNOWN, Vocabulary
 from nmt.errors import DataError
+from nmt.machine import cores
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ def prepare(
     """The cache entry for these corpora and settings, made if it is not there yet. `tests` are searched for leaks."""
     settings = {
         "format": FORMAT,
-        "tokenizers": tokenizers.__version__,
+        "libraries": {name: importlib.metadata.version(name) for name in ("tokenizers", "sacremoses")},
         "train": train.identity(),
         "valid": valid.identity(),
         "tests": {name: pairs.identity() for name, pairs in sorted(tests.items())},
@@ -182,7 +182,7 @@ class Workers:
 
     def __init__(self, preprocessing: Sides):
         self.preprocessing = preprocessing
-        self.cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.cores = cores()
         self.pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> "Workers":

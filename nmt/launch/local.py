@@ -141,6 +141,10 @@ class Sweep:
 
     def _start(self, place: Place, number: int) -> None:
         job = self.jobs[number]
+        if job.is_completed:  # by somebody else, since the sweep began
+            self.states[number] = "completed"
+            self._write()
+            return
         job.folder.mkdir(parents=True, exist_ok=True)
         place.number, place.before = number, job.summary()
         if len(self.places) > 1:  # a single one may say what it does on the terminal
@@ -241,9 +245,11 @@ def shares_of_the_machine(count: int) -> list[dict[str, str]]:
         return [{}]
     import torch
 
+    from nmt.machine import cores
+
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.cuda.device_count()))))
     devices = [device for device in shown.split(",") if device]
-    threads = max(1, (os.cpu_count() or 1) // count)
+    threads = max(1, cores() // count)
     shares = []
     for number in range(count):
         share = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}

@@ -40,21 +40,20 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
 
 
 def overview(tests: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line a system: how good on each test set, and how far from the baseline; the best on average first."""
+    """A line a system: how good on each test set, and how far from the baseline; the best on average first, and
+    last what was not on all of them."""
     rows = {test: {row["system"]: row for row in tables["systems"]} for test, tables in tests.items()}
     systems = dict.fromkeys(system for of_test in rows.values() for system in of_test)
-    bleu = {
-        system: mean(of_test[system]["scores"]["bleu"]["mean"] for of_test in rows.values() if system in of_test)
-        for system in systems
-    }
+    scored = {system: [of_test[system] for of_test in rows.values() if system in of_test] for system in systems}
+    bleu = {system: mean(row["scores"]["bleu"]["mean"] for row in of_it) for system, of_it in scored.items()}
     heads = ["system", "n", *(cell for test in tests for cell in (f"BLEU {test}", "Δ", "p (sentences)", "p (seeds)"))]
     lines = [
         [
             system,
-            max(len(of_test[system]["runs"]) for of_test in rows.values() if system in of_test),
+            max(len(row["runs"]) for row in scored[system]),
             *(cell for test, tables in tests.items() for cell in _in_short(rows[test].get(system), tables["baseline"])),
         ]
-        for system in sorted(systems, key=lambda system: -bleu[system])
+        for system in sorted(systems, key=lambda system: (-len(scored[system]), -bleu[system]))
     ]
     return table([heads, *lines])
 

@@ -9,7 +9,7 @@ there: with `restore NAME` first, a study goes on elsewhere, and nothing is trai
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,12 @@ from nmt.report.compare import compare
 from nmt.report.kept import keep_runs, put_back
 from nmt.report.markdown import clock, overview, sections, table
 from nmt.report.reading import UnreadableError, is_number, read_json, read_yaml
-from nmt.report.runs import RunFolder, find_runs
+from nmt.report.runs import SWEEP, RunFolder, find_runs
 from nmt.report.settings import name_runs
 from nmt.run import write_json, write_text
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
+HOW = "a study's commands stand in docs/results.md"
 HEAD = """# Results
 
 Made by `python -m nmt.report.results` from what lies in [results/](results/): tables, which say what `compare.py` said
@@ -52,29 +53,41 @@ def main() -> None:
 
 
 def restore(study: Mapping[str, Any]) -> None:
-    for folder in put_back(study["runs"], RESULTS):
-        print(f"{folder}: put back as it was kept, without checkpoints and alignments")
+    for folder, reason in put_back(study["runs"], RESULTS).items():
+        print(f"{folder}: {f'not put back: {reason}' if reason else 'put back, without checkpoints and alignments'}")
 
 
 def keep(name: str, study: Mapping[str, Any]) -> None:
-    """One comparison for each test set."""
-    if missing := [folder for folder in study["runs"] if not Path(folder).is_dir()]:
-        raise UserError(f"{name}: {', '.join(missing)} is not there; the study's commands stand in docs/results.md")
+    """One comparison for each test set, of what has begun."""
+    folders = [folder for folder in study["runs"] if Path(folder).is_dir()]
+    if not folders:
+        raise UserError(f"{name}: has not begun here, nothing is in {', '.join(study['runs'])}; {HOW}")
     kept: dict[str, Any] = {}
-    runs = find_runs(study["runs"])
+    runs = find_runs(folders)
     name_runs(runs)
     rows = [row_of(run) for run in runs]
     begun = [row for row in rows if row["status"] != "waiting"]
     waiting = {row["run"] for row in rows} - {row["run"] for row in begun}
+    path = RESULTS / f"{name}.json"
+    before = read_json(path) if path.exists() else {"runs": [], "waiting": 0}
+    begun += _elsewhere(before["runs"], rows)
     for test in study["tests"]:
-        page = Path(study["runs"][0]) / f"{name}_{test}.html"
+        page = Path(folders[0]) / f"{name}_{test}.html"
         settings = OmegaConf.merge(defaults_of("compare"), {"output": str(page), "test": test})
         settings.baseline = study.get("baseline")
-        print(compare(study["runs"], settings))
+        print(compare(folders, settings))
         kept[test] = read_json(page.with_suffix(".json"))
         kept[test]["not_compared"] = [one for one in kept[test]["not_compared"] if one["run"] not in waiting]
-    write_json(RESULTS / f"{name}.json", {"tests": kept, "runs": begun, "waiting": len(waiting)})
-    keep_runs(runs, study["tests"], RESULTS)
+    is_a_sweep = any((Path(folder) / SWEEP).is_file() for folder in folders)
+    write_json(path, {"tests": kept, "runs": begun, "waiting": len(waiting) if is_a_sweep else before["waiting"]})
+    for line in keep_runs(runs, study["tests"], RESULTS):
+        print(line)
+
+
+def _elsewhere(before: Sequence[Mapping[str, Any]], here: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """What went wrong, or was stopped, on another machine, and was not begun again on this one."""
+    known = [row["overrides"] for row in here]
+    return [row for row in before if row["status"] != "completed" and row["overrides"] not in known]
 
 
 def row_of(run: RunFolder) -> dict[str, Any]:

@@ -163,15 +163,17 @@ class RunFolder:
             others = f"; it was on {', '.join(self.tests)}" if self.tests else ""
             raise UnreadableError(f"not evaluated on {test}{others}: python evaluate.py run=FOLDER data.test={test}")
         found = read_evaluated(self.folder / test)
-        self._note_later_training(found.weights)
+        if later := self.trained_later(found.weights):
+            self.notes.append(later)
         return found
 
-    def _note_later_training(self, evaluated: tuple[str, int] | None) -> None:
-        """The scores are then of other weights than the curves, the steps and the time."""
+    def trained_later(self, evaluated: tuple[str, int] | None) -> str:
+        """The scores are then of other weights than the curves, the steps and the time; empty: it was not."""
         best = _checkpoint_of([self.summary.get("best")])
-        if evaluated and best and evaluated[0] == best[0] and evaluated[1] != best[1]:
-            how = "further" if best[1] > evaluated[1] else "anew"
-            self.notes.append(f"evaluated at step {evaluated[1]}, trained {how} since; evaluate it again")
+        if not (evaluated and best and evaluated[0] == best[0] and evaluated[1] != best[1]):
+            return ""
+        how = "further" if best[1] > evaluated[1] else "anew"
+        return f"evaluated at step {evaluated[1]}, trained {how} since; evaluate it again"
 
     @cached_property
     def is_ensemble(self) -> bool:

@@ -43,7 +43,9 @@ from nmt.training.transfer import initialize_from
 log = logging.getLogger(__name__)
 
 LOST_RANK = re.compile("gloo.*(Connection|Read error|Write error|Timed out|timeout)|NCCL|Socket")
-VERSIONS = ("torch", "pytorch-lightning", "hydra-core", "tokenizers", "sacrebleu", "wandb")
+VERSIONS = (
+    "torch", "pytorch-lightning", "hydra-core", "numpy", "tokenizers", "sacremoses", "sacrebleu", "wandb",
+)  # fmt: skip
 
 
 def train(config: DictConfig) -> float | None:

@@ -17,11 +17,11 @@ from typing import Any
 
 import hydra
 import hydra.utils
+import torch
 from filelock import FileLock, Timeout
 from lightning_fabric.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
 from omegaconf import DictConfig, OmegaConf
 
-import nmt.model
 from nmt.errors import UserError
 from nmt.launch.job import Job, stop, termination_interrupts
 from nmt.run import read_summary, write_text
@@ -103,7 +103,7 @@ def fingerprint(stage: DictConfig, overrides: Sequence[str]) -> str:
     of_data = ("batches", "max_length", "source_end", "seed", "candidates")
     settings |= {f"data.{key}": _plain(stage.data[key]) for key in of_data}
     settings["data"] = hydra.utils.instantiate(stage.data).prepare().folder.name
-    settings["code"] = _code_version()
+    settings |= {"code": _code_version(), "torch": torch.__version__}
     if stage.pretraining is not None:
         earlier = stage_overrides(stage.pretraining, overrides)
         settings["before"] = fingerprint(hydra.compose("config", overrides=earlier), earlier)
@@ -116,8 +116,9 @@ def _plain(node: Any) -> Any:
 
 
 def _code_version() -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    for file in sorted(Path(nmt.model.__file__).parent.rglob("*.py")):
+    """Of what models are made of, and of how they are trained."""
+    digest, own = hashlib.blake2b(digest_size=8), Path(__file__).parent
+    for file in [*sorted((own.parent / "model").rglob("*.py")), *sorted(own.glob("*.py"))]:
         digest.update(file.read_bytes())
     return digest.hexdigest()
 

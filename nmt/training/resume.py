@@ -102,13 +102,14 @@ def _gone_on_with(config: DictConfig, folder: Path) -> Before:
         return _before(folder, Found(given, load_checkpoint(given)))
     found = last_whole(folder / CHECKPOINTS)
     if found is None:
+        _check_composition(config, folder)
         return _begun(config, folder)
     if given and read_summary(folder).get("went_on_with") != str(given.absolute()):
         raise UserError(
             f"{folder} holds a run that did not go on with ckpt_path={given}: name another folder, or say "
             "resume=false to begin anew there"
         )
-    others = _checked(config, folder, found)
+    others = _checked(config, folder, found.stored["nmt"]["config"])
     log.info("going on with %s, from step %d%s", found.path, found.stored["global_step"], _as_text(others, ", with "))
     config.ckpt_path = str(found.path)
     before = _before(folder, found)
@@ -123,9 +124,20 @@ def _begun(config: DictConfig, folder: Path) -> Before:
     return _before(folder, Found(path, load_checkpoint(path)))
 
 
-def _checked(config: DictConfig, folder: Path, found: Found) -> dict[str, tuple[Any, Any]]:
+def _check_composition(config: DictConfig, folder: Path) -> None:
+    """Of a completed run that was put back without its checkpoints, or has lost them."""
+    composed = folder / CHECKPOINTS / COMPOSITION / "config.yaml"
+    if read_summary(folder).get("status") == "completed" and composed.is_file():
+        _checked(config, folder, OmegaConf.to_container(OmegaConf.load(composed)))
+        raise UserError(
+            f"{folder} holds a completed run whose checkpoints are not there: it cannot be gone on with; name another "
+            "folder, or say resume=false to begin anew there"
+        )
+
+
+def _checked(config: DictConfig, folder: Path, trained: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """The settings, other than limits, that are not what they were; refused where nobody said that this is meant."""
-    changed = _changed(found.stored["nmt"]["config"], OmegaConf.to_container(config))
+    changed = _changed(trained, OmegaConf.to_container(config))
     others = {key: values for key, values in changed.items() if key not in LIMITS}
     if others and config.resume == "auto":
         raise UserError(

@@ -101,7 +101,7 @@ def test_folders_of_jobs_have_one_level_and_never_a_name_too_long():
 
 def test_jobs_that_run_at_once_share_the_machines_gpus_and_cores(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr("nmt.machine.cores", lambda: 8)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5")
     assert shares_of_the_machine(1) == [{}]
     assert shares_of_the_machine(2) == [
@@ -129,3 +129,14 @@ def test_a_sweep_knows_at_its_start_what_is_completed_and_names_jobs_by_what_tel
     sweep = Sweep(tmp_path, jobs, 1, told=lambda jobs, states: None)
     assert sweep.states == ["completed", "waiting"]
     assert sweep.failures() == "1 of 2 jobs failed: attention=general: it broke"
+
+
+def test_a_job_that_somebody_else_has_completed_meanwhile_is_not_started(tmp_path):
+    told = []
+    sweep = Sweep(tmp_path, [job_in(tmp_path)], 1, told=lambda jobs, states: told.append(list(states)))
+    assert sweep.states == ["waiting"]
+    job_in(tmp_path, "completed")
+    sweep.run()
+    assert not (tmp_path / "output.log").exists()
+    assert told[-1] == sweep.states == ["completed"]
+    assert json.loads((tmp_path / "sweep.json").read_text())["jobs"][0]["status"] == "completed"

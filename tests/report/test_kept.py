@@ -16,6 +16,8 @@ from nmt.launch.job import Job
 from nmt.report.compare import compare
 from nmt.report.kept import keep_runs, put_back
 from nmt.report.runs import find_runs
+from nmt.run import Run
+from nmt.training.resume import CompletedAlreadyError, settle
 
 LINES = pairs(30)
 TESTS = ["test", "news"]
@@ -48,39 +50,80 @@ def compared(test: str) -> dict:
     return json.loads(Path(f"{test}.json").read_text())
 
 
+def kept(*folders: Path, tests: list[str] = TESTS) -> list[str]:
+    return list(keep_runs(find_runs([str(folder) for folder in folders]), tests, Path("kept")))
+
+
+def content(folder: Path) -> dict:
+    return json.loads(gzip.decompress(Path("kept", f"{folder}.json.gz").read_bytes()))
+
+
 def test_what_is_put_back_is_compared_as_it_was(sweep):
     before = [compared(test) for test in TESTS]
     assert [row["scores"]["bleu"]["mean"] for row in before[0]["systems"]] == pytest.approx([100, 80], abs=15)
-    keep_runs(find_runs([str(sweep)]), TESTS, Path("kept"))
+    (said,) = kept(sweep)
+    assert said.startswith(
+        f"{sweep / 'c'}: is not kept (not evaluated on news; it was on test: python evaluate.py run="
+    )
     shutil.rmtree(sweep)
-    assert put_back([str(sweep)], Path("kept")) == [sweep / "a", sweep / "b"]
+    assert put_back([str(sweep)], Path("kept")) == {sweep / "a": "", sweep / "b": ""}
     assert [compared(test) for test in TESTS] == before
     assert not before[0]["notes"]
 
 
 def test_a_run_that_is_there_is_left_alone_and_one_alone_can_be_asked_for(sweep):
-    keep_runs(find_runs([str(sweep)]), TESTS, Path("kept"))
-    assert put_back([str(sweep)], Path("kept")) == []
+    kept(sweep)
+    assert put_back([str(sweep)], Path("kept")) == {}
     shutil.rmtree(sweep / "a")
-    (sweep / "b" / "summary.json").write_text("{}")
-    assert put_back([str(sweep / "a")], Path("kept")) == [sweep / "a"]
-    assert (sweep / "b" / "summary.json").read_text() == "{}"
+    (sweep / "b" / "summary.json").write_text('{"status": "running"}')
+    assert put_back([f"{sweep}/a/"], Path("kept")) == {sweep / "a": ""}
+    said = "another run was begun there; move it away to have the kept one"
+    assert put_back([str(sweep)], Path("kept")) == {sweep / "b": said}
+    assert (sweep / "b" / "summary.json").read_text() == '{"status": "running"}'
 
 
 def test_a_sweep_takes_it_for_completed(sweep):
-    keep_runs(find_runs([str(sweep)]), TESTS, Path("kept"))
+    kept(sweep)
     shutil.rmtree(sweep)
     put_back([str(sweep)], Path("kept"))
     jobs = {name: Job((), sweep / name, sweep / name / "news" / "scores.json").is_completed for name in "abcd"}
     assert jobs == {"a": True, "b": True, "c": False, "d": False}
 
 
-def test_texts_of_test_sets_are_not_kept(sweep):
-    keep_runs(find_runs([str(sweep)]), TESTS, Path("kept"))
-    kept = gzip.decompress((Path("kept") / sweep / "b.json.gz").read_bytes()).decode()
+def test_what_was_kept_on_one_test_set_stays_when_the_run_is_kept_on_another(sweep):
+    kept(sweep / "a", tests=["test"])
+    before = content(sweep / "a")
+    assert kept(sweep / "a", tests=["news"]) == []
+    assert content(sweep / "a")["tests"].keys() == {"test", "news"}
+    assert content(sweep / "a")["tests"]["test"] == before["tests"]["test"]
+
+
+def test_a_run_begun_anew_takes_the_place_of_the_kept_one_and_says_so(sweep):
+    kept(sweep / "a")
+    write_summary(sweep / "a", started="later")
+    (said,) = kept(sweep / "a", tests=["test"])
+    assert said == f"kept/{sweep}/a.json.gz: was of a run begun None; now it is of the one begun later"
+    assert content(sweep / "a")["tests"].keys() == {"test"}
+
+
+def test_scores_of_other_weights_are_not_kept(sweep):
+    stored = json.loads((sweep / "a" / "test" / "scores.json").read_text())
+    stored["members"] = [{"run": str(sweep / "a"), "checkpoint": "best.ckpt", "step": 300}]
+    (sweep / "a" / "test" / "scores.json").write_text(json.dumps(stored))
+    write_summary(sweep / "a", best={"checkpoint": "checkpoints/best.ckpt", "step": 400})
+    (said,) = kept(sweep / "a")
+    assert "a: is not kept (evaluated at step 300, trained further since; evaluate it again)" in said
+
+
+def test_texts_of_test_sets_and_places_on_a_machine_are_not_kept(sweep):
+    write_summary(sweep / "b", initialized_from={"run": str(Path("other").absolute()), "at": "/somewhere/else"})
+    kept(sweep / "b")
+    text = json.dumps(content(sweep / "b"))
     said = json.loads((sweep / "b" / "test" / "sentences.jsonl").read_text().splitlines()[0])
-    assert said["hypothesis"] in kept
-    assert not [source for source, _ in LINES if f'"{source}"' in kept]
+    assert said["hypothesis"] in text
+    assert not [source for source, _ in LINES if f'"{source}"' in text]
+    assert content(sweep / "b")["summary"]["initialized_from"] == {"run": "other", "at": "else"}
+    assert str(Path.cwd()) not in text
 
 
 def test_an_ensemble_finds_its_texts_by_its_first_member(sweep):
@@ -89,21 +132,68 @@ def test_an_ensemble_finds_its_texts_by_its_first_member(sweep):
     stored = json.loads((ensemble / "test" / "scores.json").read_text())
     stored["members"] = [{"run": str(sweep / name), "checkpoint": "best.ckpt", "step": 1} for name in "ab"]
     (ensemble / "test" / "scores.json").write_text(json.dumps(stored))
-    keep_runs(find_runs([str(ensemble)]), ["test"], Path("kept"))
+    assert kept(ensemble, tests=["test"]) == []
     shutil.rmtree("multirun")
-    assert put_back([str(ensemble)], Path("kept")) == [ensemble]
+    assert put_back([str(ensemble)], Path("kept")) == {ensemble: ""}
     [run] = find_runs([str(ensemble)])
     assert run.is_ensemble
     assert run.on("test").references == [[reference for _, reference in LINES]]
+    before = content(ensemble)
+    assert kept(ensemble, tests=["test"]) == []  # its members are not there
+    assert content(ensemble) == before
 
 
 def test_other_data_is_refused(sweep):
-    keep_runs(find_runs([str(sweep)]), TESTS, Path("kept"))
-    shutil.rmtree(sweep)
+    kept(sweep)
     text = Path("text.en").read_text()
     Path("text.en").write_text(text.replace("ma", "mo"))
-    with pytest.raises(UserError, match="test of a: was scored on other texts than data has now"):
-        put_back([str(sweep)], Path("kept"))
-    assert not (sweep / "a" / "summary.json").exists()
+    said = "test: the data now have other texts than it was scored on; is data.dir the same data?"
+    assert kept(sweep / "a") == [f"{sweep / 'a'}: is not kept ({said})"]  # nobody could put it back
+    shutil.rmtree(sweep)
+    assert put_back([str(sweep)], Path("kept")) == {sweep / "a": said, sweep / "b": said}
+    assert not list(sweep.parent.rglob("*.json"))
     Path("text.en").write_text(text)
-    assert put_back([str(sweep)], Path("kept")) == [sweep / "a", sweep / "b"]
+    assert put_back([str(sweep)], Path("kept")) == {sweep / "a": "", sweep / "b": ""}
+
+
+@pytest.mark.parametrize("damaged", [b"", b"no archive", gzip.compress(b"{}"), gzip.compress(b"[1"), None])
+def test_what_is_damaged_is_named_and_costs_nothing_else(sweep, damaged):
+    kept(sweep)
+    path = Path("kept", f"{sweep}/a.json.gz")
+    path.write_bytes(path.read_bytes()[:-20] if damaged is None else damaged)
+    shutil.rmtree(sweep)
+    found = put_back([str(sweep)], Path("kept"))
+    assert found[sweep / "b"] == ""
+    assert f"{path} is damaged (" in found[sweep / "a"]
+    assert "take it from git again" in found[sweep / "a"]
+
+
+def test_a_run_without_its_settings_is_named(sweep):
+    (sweep / "a" / ".hydra" / "config.yaml").unlink()
+    (said,) = kept(sweep / "a")
+    assert "a: is not kept (" in said
+
+
+def test_a_training_there_knows_that_it_is_completed(sweep):
+    kept(sweep)
+    shutil.rmtree(sweep)
+    put_back([str(sweep)], Path("kept"))
+    config = OmegaConf.load(sweep / "b" / ".hydra" / "config.yaml")
+    with pytest.raises(CompletedAlreadyError):
+        settle(config, sweep / "b")
+    config.dropout = 0.9
+    with pytest.raises(UserError, match=r"b holds a run with other settings \(dropout 0.1 → 0.9\)"):
+        settle(config, sweep / "b")
+    config.resume = True
+    with pytest.raises(UserError, match="b holds a completed run whose checkpoints are not there"):
+        settle(config, sweep / "b")
+    with pytest.raises(UserError, match="b: is completed, but its checkpoints are not there"):
+        Run(str(sweep / "b"))
+    config.resume = False
+    settle(config, sweep / "b")
+    assert (sweep / "b" / "earlier.1" / "summary.json").is_file()
+
+
+def write_summary(folder: Path, **changes) -> None:
+    path = folder / "summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))

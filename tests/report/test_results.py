@@ -1,6 +1,7 @@
 """The page of results: nothing on it but what was kept of runs."""
 
 import json
+import shutil
 
 import pytest
 import yaml
@@ -112,7 +113,9 @@ def test_several_test_sets_are_told_in_short_the_best_on_average_first(results, 
 
 
 def test_runs_that_are_not_there_are_named_with_what_makes_them(results):
-    with pytest.raises(UserError, match=r"kinds: kinds is not there; the study's commands stand in docs/results.md"):
+    with pytest.raises(
+        UserError, match=r"kinds: has not begun here, nothing is in kinds; a study's commands stand in docs/results.md"
+    ):
         results("keep", "kinds")
 
 
@@ -128,3 +131,19 @@ def test_runs_that_are_not_there_are_named_with_what_makes_them(results):
 def test_a_wrong_word_is_named(results, arguments, said):
     with pytest.raises(ConfigurationError, match=said):
         results(*arguments)
+
+
+def test_what_failed_on_another_machine_stays_until_it_is_begun_again(results, tmp_path):
+    write_run(tmp_path / "kinds" / "additive", overrides=("attention=additive",))
+    write_run(tmp_path / "kinds" / "dot", overrides=("attention=dot",), summary={"status": "failed"})
+    jobs = [{"folder": "waiting", "status": "waiting", "overrides": ["attention=waiting"]}]
+    (tmp_path / "kinds" / "sweep.json").write_text(json.dumps({"jobs": jobs}))
+    results("keep", "kinds")
+    shutil.rmtree(tmp_path / "kinds" / "dot")  # elsewhere there is only what is completed
+    (tmp_path / "kinds" / "sweep.json").unlink()
+    text, kept = results("keep", "kinds")
+    assert [row["status"] for row in kept["runs"]] == ["completed", "failed"]
+    assert "\n1 more has not begun.\n" in text
+    write_run(tmp_path / "kinds" / "dot", overrides=("attention=dot",))
+    text, kept = results("keep", "kinds")
+    assert [row["status"] for row in kept["runs"]] == ["completed", "completed"]
