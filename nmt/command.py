@@ -27,7 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 import nmt.resolvers  # noqa: F401 – the configuration files use them
-from nmt.errors import ConfigurationError, UserError
+from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.trust import REFERRED
 
 # Overrides of a run that may be somebody else's: none that calls what it names, reads the environment, is an option, or
@@ -104,7 +104,7 @@ def repeating(arguments: list[str]) -> list[str]:
     except FileNotFoundError as error:
         raise UserError(f"run={folder}: no .hydra/overrides.yaml there; name the folder of a run to repeat") from error
     except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
-        raise UserError(f"run={folder}: its .hydra/overrides.yaml cannot be read ({_first_line(error)})") from error
+        raise UserError(f"run={folder}: its .hydra/overrides.yaml cannot be read ({first_line(error)})") from error
     if not isinstance(overrides, list):
         raise UserError(f"run={folder}: its .hydra/overrides.yaml is not a list of KEY=VALUE")
     for override in overrides:
@@ -161,7 +161,7 @@ def explain(error: BaseException) -> str:
     for cause in chain:
         if explained := _explain_configuration(cause):
             return explained
-    return _misfit() or f"{type(chain[-1]).__name__}: {_first_line(chain[-1])}"
+    return _misfit() or f"{type(chain[-1]).__name__}: {first_line(chain[-1])}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -182,7 +182,7 @@ def _explain_configuration(error: BaseException) -> str | None:
     if isinstance(error, ValueError) and "Config group override" in str(error):
         return "an argument has no key before its =: arguments are KEY=VALUE or GROUP=CHOICE"
     if isinstance(error, OverrideParseException):
-        return f"cannot read the argument {error.override}: {_first_line(error)}"
+        return f"cannot read the argument {error.override}: {first_line(error)}"
     if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)/(\w+)'. No", str(error))):
         return f"{part[1]}/{part[2]}: the {part[1]} chosen has no {part[2]}; leave it out, or choose another {part[1]}"
     if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)'\. No", str(error))):
@@ -207,7 +207,7 @@ def _explain_key(error: OmegaConfBaseException) -> str:
             return f"{error.full_key}: {place} is not chosen; do so with {chosen}{hint}"
         where = f"{place} has" if place else "there are"
         return f"{error.full_key}: no such key; {where} {', '.join(siblings)}{_closest(str(error.key), siblings)}"
-    return f"{error.full_key}: {_first_line(error)}" if error.full_key else _first_line(error)
+    return f"{error.full_key}: {first_line(error)}" if error.full_key else first_line(error)
 
 
 def _explain_instantiation(error: InstantiationException) -> str | None:
@@ -219,7 +219,7 @@ def _explain_instantiation(error: InstantiationException) -> str | None:
         return f"{where}.{unknown[1]}: no such setting here"
     if absent := re.search(r"missing \d+ required .*argument.*?: (.*?)\\?[\"']*\)", str(error)):
         return f"{where}: needs {absent[1]}"
-    return _misfit() or f"{where}: {_first_line(error.__cause__ or error)}"
+    return _misfit() or f"{where}: {first_line(error.__cause__ or error)}"
 
 
 def _misfit() -> str | None:
@@ -247,8 +247,3 @@ def _misfit_of(key: str, value: Any, default: Any) -> str | None:
 def _closest(word: str, choices: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, list(choices), n=1)
     return f" (did you mean {near[0]}?)" if near else ""
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().split("\n")
-    return re.sub(r"\s+", " ", lines[0]) or type(error).__name__

@@ -26,7 +26,7 @@ from nmt.data.language import Language, Preprocessing
 from nmt.data.prepared import SIDES, Sides
 from nmt.data.vocabulary import Vocabulary
 from nmt.data.word_table import WordTable, learn
-from nmt.errors import ConfigurationError, UserError
+from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.model.translator import Translator
 from nmt.trust import check_references, trust
 
@@ -50,7 +50,7 @@ class Run:
         except UserError as error:
             raise UserError(f"{self.checkpoint}: {error}") from error
         except Exception as error:  # configuration, vocabularies and weights can misfit in many ways
-            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            reason = first_line(error)
             raise UserError(f"{self.checkpoint}: what it holds makes no model ({reason})") from error
 
     def _open(self, stored: Mapping[str, Any]) -> None:
@@ -116,7 +116,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise UserError(f"{path}: no such checkpoint") from None
     except Exception as error:
-        reason = str(error).split("\n")[0]
+        reason = first_line(error)
         others = sorted(other.name for other in path.parent.glob("*.ckpt") if other != path)
         hint = f"; beside it there is {', '.join(others)}" if others else ""
         raise UserError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error

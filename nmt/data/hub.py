@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.data.corpus import Line, file_identity
-from nmt.errors import ConfigurationError, DataError
+from nmt.errors import ConfigurationError, DataError, first_line
 
 
 class HubPairs:
@@ -67,7 +67,7 @@ class HubPairs:
                 streaming=self.streaming,
             )
         except Exception as error:
-            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            reason = first_line(error)
             raise DataError(f"data.reader.path={self.path}, split {self.split}: cannot be loaded ({reason})") from error
 
     def _sentence(self, row: Mapping[str, Any], key: str, number: int) -> str:

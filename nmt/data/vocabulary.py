@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from nmt.errors import ConfigurationError, DataError
+from nmt.errors import ConfigurationError, DataError, first_line
 
 PAD, UNKNOWN, START, END = range(4)
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
@@ -52,7 +52,7 @@ class Vocabulary:
         try:
             tokenizer = Tokenizer.from_str(text)
         except Exception as error:  # the library has no error of its own
-            raise DataError(f"not a tokenizer.json ({_first_line(error)})") from None
+            raise DataError(f"not a tokenizer.json ({first_line(error)[:200]})") from None
         if wrong := _foreign(tokenizer):
             raise DataError(f"not a tokenizer.json of this project: {wrong}")
         return cls(tokenizer)
@@ -153,10 +153,6 @@ def _foreign(tokenizer: Tokenizer) -> str:
     if None in pieces or pieces[: len(SPECIAL)] != SPECIAL:
         return f"its numbers do not begin with {' '.join(SPECIAL)} and go on without gaps"
     return ""
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:200]
 
 
 def _most_frequent(blocks: Iterable[list[str]], size: int, minimum_count: int) -> models.WordLevel:

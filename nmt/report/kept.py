@@ -16,9 +16,9 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
-from nmt.errors import UserError
+from nmt.errors import UserError, first_line
 from nmt.evaluation.verb import test_set
-from nmt.report.reading import UnreadableError, first_line
+from nmt.report.reading import UnreadableError
 from nmt.report.runs import RunFolder, digest_of
 from nmt.run import CHECKPOINTS, data_of, read_summary, write_json, write_text
 

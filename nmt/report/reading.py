@@ -90,7 +90,3 @@ def showable(node: Any) -> Any:
     if isinstance(node, str):
         return node.encode(errors="replace").decode()
     return None if isinstance(node, float) and not math.isfinite(node) else node
-
-
-def first_line(text: Any) -> str:
-    return str(text).strip().split("\n")[0]

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt.errors import UserError
+from nmt.errors import UserError, first_line
 from nmt.evaluation.bleu import sentence_statistics
-from nmt.report.reading import UnreadableError, first_line, is_number, read_json, read_text, read_yaml
+from nmt.report.reading import UnreadableError, is_number, read_json, read_text, read_yaml
 from nmt.run import name_of_test
 
 MARKS = ("summary.json", "metrics.csv", "checkpoints", ".hydra")  # any of them makes a folder a run's
@@ -155,7 +155,7 @@ class RunFolder:
         status = self.summary.get("status")
         if status in ("completed", "ensemble"):
             return
-        error = first_line(self.summary.get("error", ""))
+        error = str(self.summary.get("error", "")).strip().split("\n")[0]
         raise UnreadableError(f"{status or 'summary.json has no status'}{f': {error}' if error else ''}")
 
     def on(self, test: str) -> Evaluated:

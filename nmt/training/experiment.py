@@ -30,7 +30,7 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 from nmt.data.batches import Batch
 from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
-from nmt.errors import ConfigurationError, UserError
+from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.evaluation.verb import evaluate_run
 from nmt.machine import machine
 from nmt.run import CANDIDATES, build_model, leaves, load_checkpoint, scores_path, write_json, write_text
@@ -164,7 +164,7 @@ def explained(module: Training) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).split("\n")[0]
+        reason = first_line(error)
         if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in reason:
             raise UserError(_out_of_memory(module.batches, reason)) from error
         if LOST_RANK.search(reason):
