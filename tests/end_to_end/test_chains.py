@@ -81,6 +81,7 @@ def test_two_runs_at_once_train_their_common_stage_once_and_a_third_finds_it(tmp
     assert {summary_of(tmp_path / cells)["initialized_from"]["run"] for cells in "345"} == {str(stage)}
 
 
+@pytest.mark.slow
 def test_a_run_trained_before_serves_as_a_stage_and_other_settings_do_not(tmp_path, capfd, monkeypatch):
     stages = f"pretraining_folder={tmp_path}/stages"
 

@@ -27,6 +27,7 @@ def test_the_sentence_of_the_readme_sweeps(tmp_path):
     assert len({run["id"] for run in logged}) == 3
 
 
+@pytest.mark.slow
 def test_a_failing_job_does_not_stop_the_others_and_fails_the_sweep(tmp_path):
     arguments = ("size.encoder=10", "attention=dot,general", "trainer.max_epochs=1", f"hydra.sweep.dir={tmp_path}")
     done = command("train", "-m", *arguments, *TWELVE_STEPS, check=False)

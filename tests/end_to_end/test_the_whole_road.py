@@ -288,6 +288,7 @@ def test_what_preprocessing_leaves_nothing_of_has_an_empty_translation(of_own_fi
     assert "error: news: nothing is left of any sentence after preprocessing" in done.stderr
 
 
+@pytest.mark.slow
 def test_several_runs_translate_and_are_scored_as_one(run, tmp_path):
     twice = f"runs=[{run},{run}/checkpoints/last.ckpt]"
     shared = ("data.tests.test.count=20", "beam=2", "as_json=true")
