@@ -4,13 +4,16 @@ import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
-def machine(device: torch.device | None = None) -> dict[str, Any]:
+def machine(device: "torch.device | None" = None) -> dict[str, Any]:
     """`device`: what the work is done on, where it is not the processor."""
+    import torch  # which the workers that prepare data do without
+
     described = {"processor": _processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
     on_gpu = device is not None and device.type == "cuda"
     return described | ({"gpu": torch.cuda.get_device_name(device)} if on_gpu else {})

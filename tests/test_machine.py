@@ -1,7 +1,11 @@
 """What a run says it was made on."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
+from commands import ROOT
 
 from nmt.machine import machine, said
 
@@ -25,3 +29,10 @@ def test_a_run_on_the_processor_names_no_gpu(monkeypatch):
 )
 def test_it_is_said_in_a_few_words(more, words):
     assert said({"processor": "EPYC", "cores": 8, "threads": 2} | more) == words
+
+
+def test_preparing_data_needs_no_torch():
+    """Every worker would import it anew."""
+    code = "import sys, nmt.data.prepared; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "False"
