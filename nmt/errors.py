@@ -15,6 +15,10 @@ class DataError(UserError):
     """Text that cannot be used as it is; the message names the file and the line."""
 
 
+class NoFileError(DataError):
+    """A file of the data that is not there."""
+
+
 def first_line(error: BaseException) -> str:
     """What an error of anybody's says; its name where it says nothing."""
     return re.sub(r"\s+", " ", str(error).strip().split("\n")[0]) or type(error).__name__

@@ -10,7 +10,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from nmt.errors import DataError
+from nmt.errors import DataError, NoFileError
 
 LONGEST_LINE = 20_000  # characters; beyond it a file is hardly one sentence a line
 MOST_BYTES = 8 * LONGEST_LINE  # of a line, read at once: a packed file of a few kilobytes may hold a line of gigabytes
@@ -152,7 +152,7 @@ def open_text(path: Path) -> BinaryIO:
     try:
         stream = open(path, "rb")  # noqa: SIM115 – handed on
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
+        raise NoFileError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be opened ({getattr(error, 'strerror', None) or error})") from None
     magic = stream.peek(4)
@@ -204,5 +204,7 @@ def file_identity(path: Path) -> str:
     try:
         with open(path, "rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except FileNotFoundError:
+        raise NoFileError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: {'no such file' if isinstance(error, FileNotFoundError) else error}") from None
+        raise DataError(f"{path}: {error}") from None

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from nmt.data.batches import BatchLoader, Plan
 from nmt.data.candidates import Candidates, candidates_of
 from nmt.data.language import Preprocessing
 from nmt.data.prepared import Pairs, Prepared, Sides, Workers, prepare
-from nmt.errors import ConfigurationError, DataError
+from nmt.errors import ConfigurationError, DataError, NoFileError
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class TranslationData(LightningDataModule):
     def prepare(self) -> Prepared:
         """Reads or makes the cache entry; safe to call from many processes at once."""
         if self.prepared is None:
-            try:
+            with self.told_where_to_get():
                 self.prepared = prepare(
                     self.cache,
                     train=self._read("train", self.train_files),
@@ -74,11 +75,16 @@ class TranslationData(LightningDataModule):
                     preprocessing=self.preprocessing,
                     vocabulary=self.vocabulary,
                 )
-            except DataError as error:
-                hint = f" ({self.missing})" if self.missing and "no such file" in str(error) else ""
-                raise DataError(f"{error}{hint}") from None
             _report(self.prepared.folder)
         return self.prepared
+
+    @contextmanager
+    def told_where_to_get(self) -> Iterator[None]:
+        """Around whatever reads the files: what is not there is named with what `missing` says."""
+        try:
+            yield
+        except NoFileError as error:
+            raise NoFileError(f"{error} ({self.missing})" if self.missing else str(error)) from None
 
     def candidate_lists(self) -> Candidates | None:
         """Where `candidates` asks for them; made if they are not there yet."""
@@ -86,7 +92,7 @@ class TranslationData(LightningDataModule):
 
     def training_words(self) -> Iterator[tuple[str, str]]:
         """The training pairs as words, as the vocabularies were learned from them."""
-        with Workers(self.preprocessing) as workers:
+        with self.told_where_to_get(), Workers(self.preprocessing) as workers:
             for _, line in workers.read(self._read("train", self.train_files)):
                 yield tuple(line)
 

@@ -90,10 +90,11 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
 
 def test_set(data: TranslationData) -> TestSet:
     name, pairs = data.test_pairs()
-    lines = list(pairs)
-    blank = pairs.blank
-    further = pairs.further_references() if hasattr(pairs, "further_references") else []
-    return TestSet(name, lines, [[line.target for line in lines], *further], gold_of(pairs), blank)
+    with data.told_where_to_get():
+        lines = list(pairs)
+        blank = pairs.blank
+        further = pairs.further_references() if hasattr(pairs, "further_references") else []
+        return TestSet(name, lines, [[line.target for line in lines], *further], gold_of(pairs), blank)
 
 
 def _translated(

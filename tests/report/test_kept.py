@@ -156,6 +156,18 @@ def test_other_data_is_refused(sweep):
     assert put_back([str(sweep)], Path("kept")) == {sweep / "a": "", sweep / "b": ""}
 
 
+def test_where_the_data_is_not_there_it_is_said_where_to_get_it(sweep):
+    path = sweep / "a" / ".hydra" / "config.yaml"
+    config = OmegaConf.load(path)
+    config.data.missing = "ask the library for it"
+    OmegaConf.save(config, path)
+    kept(sweep / "a")
+    shutil.rmtree(sweep)
+    Path("text.zh").unlink()
+    found = put_back([str(sweep)], Path("kept"))
+    assert found == {sweep / "a": "text.zh: no such file (ask the library for it)"}
+
+
 @pytest.mark.parametrize("damaged", [b"", b"no archive", gzip.compress(b"{}"), gzip.compress(b"[1"), None])
 def test_what_is_damaged_is_named_and_costs_nothing_else(sweep, damaged):
     kept(sweep)
