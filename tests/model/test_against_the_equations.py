@@ -29,7 +29,7 @@ def score_of(score, covered=None):
             scores.additive, v=score.energy, W=score.query.weight, U=score.key.weight, b=both(score)
         ),
         "Dot": lambda: scores.dot,
-        "General": lambda: partial(scores.general, W=score.key.weight),
+        "General": lambda: partial(scores.general, W=score.scale * score.key.weight),
         "Concat": lambda: concat_of(score),
         "Location": lambda: partial(scores.location, W_a=score.query.weight),
     }[kind]()
@@ -236,7 +236,7 @@ MECHANISMS = (
 )
 COMPOSITIONS = [
     *((f"decoder={decoder}",) for decoder in ("bahdanau", "feedback", "conditional")),
-    *((f"attention={name}",) for name in ("dot", "general", "concat", "location")),
+    *((f"attention={name}",) for name in ("dot", "general", "general_scaled", "concat", "location")),
     *((f"decoder={decoder}", "attention=none") for decoder in ("bahdanau", "feedback", "conditional")),
     *((*LUONG, "attention=none", f"decoder.input_feeding={feeding}") for feeding in ("false", "true")),
     ("attention=additive", "attention.score.bias=true"),

@@ -53,6 +53,15 @@ def test_a_coverage_that_tells_nothing_changes_nothing(coverage, score):
     assert_same_loss(plain, covered)
 
 
+def test_the_scaled_general_score_is_the_plain_one_divided_by_the_root_of_the_querys_size():
+    plain, scaled, _ = beside(
+        "attention=general_scaled", "size.hidden=16", plain=("attention=general", "size.hidden=16")
+    )
+    with torch.no_grad():
+        plain.decoder.attention.score.key.weight /= 4
+    assert_same_loss(plain, scaled)
+
+
 def test_linguistic_coverage_sums_to_the_steps_done():
     coverage = trace_of(composed("attention=coverage_linguistic"))["coverage"]
     for step, covered in enumerate(coverage, start=1):

@@ -94,16 +94,21 @@ class Dot(nn.Module):
 
 
 class General(nn.Module):
-    """e_ij = q · W h_j; Luong 2015 eq. 8. W h_j is projected once a sentence."""
+    """e_ij = q · W h_j; Luong 2015 eq. 8. W h_j is projected once a sentence.
+
+    `scaled: true` divides by √n, n the size of q, as Vaswani 2017 §3.2.1 does: one step of Adam moves all n² weights
+    by as much, and with them an energy so far that the softmax is soon as good as hard and learns no more.
+    """
 
     bias_size = 1
 
-    def __init__(self, *, query_size: int, annotation_size: int):
+    def __init__(self, *, query_size: int, annotation_size: int, scaled: bool = False):
         super().__init__()
+        self.scale = query_size**-0.5 if scaled else 1.0
         self.key = nn.Linear(annotation_size, query_size, bias=False)
 
     def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys:
-        return self.key(annotations)
+        return self.scale * self.key(annotations)
 
     energies = Dot.energies
 
