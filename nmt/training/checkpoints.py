@@ -171,7 +171,7 @@ class Last(Checkpoint):
     def on_load_checkpoint(self, trainer: Trainer, module: Training, checkpoint: dict[str, Any]) -> None:
         self.seconds, self.metrics = checkpoint["progress"]["seconds"], checkpoint["progress"]["metrics"]
         if Path(trainer.ckpt_path).resolve().parent == self.path.resolve().parent:
-            _follow(checkpoint["callbacks"], self.path.parent)
+            _follow(checkpoint["callbacks"], self.path.parent.resolve())  # as Lightning writes it, a link followed
             loops = checkpoint["loops"]["fit_loop"]
             logged = loops["epoch_loop.state_dict"]["_batches_that_stepped"]
             broken_off = loops[VALIDATION]["current"]["ready"] > loops[VALIDATION]["current"]["completed"]

@@ -207,11 +207,16 @@ def test_a_signal_saves_and_the_run_goes_on(whole, tmp_path):
 
 @pytest.mark.slow
 def test_a_completed_run_given_more_epochs_goes_on_as_if_it_had_had_them_from_the_start(whole, tmp_path):
-    folder = tmp_path / "run"
+    """Its folder was moved meanwhile, and is reached by a link."""
+    (tmp_path / "home").symlink_to(tmp_path / "scratch")
+    (tmp_path / "scratch").mkdir()
+    folder = tmp_path / "home" / "run"
     trained(tmp_path / "elsewhere", "trainer.max_epochs=3")
     (tmp_path / "elsewhere").rename(folder)
     assert "completed already" in trained(folder, "trainer.max_epochs=3")
-    assert "from step 60" in trained(folder)
+    said = trained(folder)
+    assert "from step 60" in said
+    assert "won't be reloaded" not in said  # Lightning, of the best scores so far
     assert_the_same(folder, whole)
 
 
