@@ -1,6 +1,7 @@
 """The errors a user can mend: each is one line that says what is wrong, where, and what to do."""
 
 import re
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -16,7 +17,14 @@ class DataError(UserError):
 
 
 class NoFileError(DataError):
-    """A file of the data that is not there."""
+    """A file of the data that is not there; `hint`: where to get it."""
+
+    def __init__(self, path: str | Path, hint: str | None = None):
+        super().__init__(path, hint)
+        self.path, self.hint = path, hint
+
+    def __str__(self) -> str:
+        return f"{self.path}: no such file" + (f" ({self.hint})" if self.hint else "")
 
 
 def first_line(error: BaseException) -> str:

@@ -152,7 +152,7 @@ def open_text(path: Path) -> BinaryIO:
     try:
         stream = open(path, "rb")  # noqa: SIM115 – handed on
     except FileNotFoundError:
-        raise NoFileError(f"{path}: no such file") from None
+        raise NoFileError(path) from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be opened ({getattr(error, 'strerror', None) or error})") from None
     magic = stream.peek(4)
@@ -205,6 +205,6 @@ def file_identity(path: Path) -> str:
         with open(path, "rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except FileNotFoundError:
-        raise NoFileError(f"{path}: no such file") from None
+        raise NoFileError(path) from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: {error}") from None

@@ -24,8 +24,8 @@ class TranslationData(LightningDataModule):
 
     reader(**train), reader(**valid) and reader(**tests[name]) give parallel text; `source` and `target` say how each
     side is preprocessed, `vocabulary` how words are numbered, `batches` how sentences are put together, `score` how
-    translations are compared with references, `missing` what to say where files are missing, `candidates` the words a
-    softmax in training, and a search, are limited to. `name` and `dir` are for the configuration's other keys.
+    translations are compared with references, `missing` what to say where files of `dir` are missing, `candidates` the
+    words a softmax in training, and a search, are limited to. `name` is for the configuration's other keys.
     """
 
     def __init__(
@@ -54,7 +54,8 @@ class TranslationData(LightningDataModule):
         super().__init__()
         self.score = dict(score)
         self.reader, self.train_files, self.valid_files = reader, train, valid
-        self.tests, self.test, self.missing = tests, test, missing
+        self.tests, self.test = tests, test
+        self.dir, self.missing = dir, missing
         self.preprocessing = Sides(source, target)
         self.vocabulary = dict(vocabulary)
         self.max_length, self.source_end, self.seed = max_length, source_end, seed
@@ -80,11 +81,12 @@ class TranslationData(LightningDataModule):
 
     @contextmanager
     def told_where_to_get(self) -> Iterator[None]:
-        """Around whatever reads the files: what is not there is named with what `missing` says."""
+        """Around whatever reads the files: of what belongs in `dir` and is not there `missing` says where to get it."""
         try:
             yield
         except NoFileError as error:
-            raise NoFileError(f"{error} ({self.missing})" if self.missing else str(error)) from None
+            lacks = self.missing and Path(error.path).absolute().is_relative_to(Path(self.dir).absolute())
+            raise NoFileError(error.path, self.missing if lacks else None) from None
 
     def candidate_lists(self) -> Candidates | None:
         """Where `candidates` asks for them; made if they are not there yet."""

@@ -28,6 +28,7 @@ MISTAKES = {
     "data=text": "data.train.source and data.train.target must be given",
     "data=text data.train.source=a data.train.target=b": "data.valid.source and data.valid.target must be given",
     "data=multi30k": "nowhere/multi30k/raw/train.en.gz: no such file .*python -m nmt.data.download multi30k",
+    "data=multi30k data.train.source=mine.en": "mine.en: no such file$",
     "trainer.precision=17": "trainer: Precision 17 is invalid",
     "seed=[1": r"cannot read the argument seed=\[1",
     "=3": "an argument has no key before its =",

@@ -159,7 +159,7 @@ def test_other_data_is_refused(sweep):
 def test_where_the_data_is_not_there_it_is_said_where_to_get_it(sweep):
     path = sweep / "a" / ".hydra" / "config.yaml"
     config = OmegaConf.load(path)
-    config.data.missing = "ask the library for it"
+    config.data.dir, config.data.missing = ".", "ask the library for it"
     OmegaConf.save(config, path)
     kept(sweep / "a")
     shutil.rmtree(sweep)
