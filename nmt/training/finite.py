@@ -15,11 +15,13 @@ log = logging.getLogger(__name__)
 
 USUAL = 100  # steps whose gradients say what is usual
 SURE = 20  # before that nothing is
+LOUD = 3  # spikes that the terminal hears of: where nearly all is learned, whatever is not is one
 
 
 class Finite:
     """most_in_a_row: steps left out, after which there is no sense in going on. spike: a gradient is told of that is so
-    many times as long as the median of those before it. Both write a line to `path`: what happened, and in which batch.
+    many times as long as the median of those before it. Both write a line to `path`: what happened, and in which batch;
+    of the first spikes the terminal hears too.
     """
 
     def __init__(self, *, path: str, most_in_a_row: int, spike: float):
@@ -43,7 +45,9 @@ class Finite:
             self.in_a_row = 0
             if self._is_spike(norm):
                 self.spikes += 1
-                self._tell("gradient spike", step, loss, norm, sentences, writes)
+                self._tell("gradient spike", step, loss, norm, sentences, writes, aloud=self.spikes <= LOUD)
+                if self.spikes == LOUD and writes:
+                    log.warning("further gradient spikes are told of in %s alone", self.path)
             self.norms.append(norm)
             return True
         self.left_out += 1
@@ -57,11 +61,15 @@ class Finite:
             )
         return False
 
-    def _tell(self, what: str, step: int, loss: float, norm: float, sentences: list[int], writes: bool) -> None:
+    def _tell(
+        self, what: str, step: int, loss: float, norm: float, sentences: list[int], writes: bool, aloud: bool = True
+    ) -> None:
         if not writes:
             return
-        usual = f", usually {median(self.norms):.3g}" if self.norms else ""
-        log.warning("%s at step %d: loss %.4g, gradient norm %.4g%s; see %s", what, step, loss, norm, usual, self.path)
+        if aloud:
+            usual = f", usually {median(self.norms):.3g}" if self.norms else ""
+            said = f"{what} at step {step}: loss {loss:.4g}, gradient norm {norm:.4g}{usual}"
+            log.warning("%s; see %s", said, self.path)
         told = {"what": what, "step": step, "loss": str(loss), "gradient_norm": str(norm), "sentences": sentences}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")

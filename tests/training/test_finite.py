@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nmt.errors import ConfigurationError, UserError
-from nmt.training.finite import SURE, Finite
+from nmt.training.finite import LOUD, SURE, Finite
 from nmt.training.module import Training
 
 
@@ -69,6 +69,19 @@ def test_a_spike_is_told_of_and_taken(finite, caplog):
     assert finite.spikes == 1
     assert [one["what"] for one in told(finite)] == ["gradient spike"]
     assert "gradient spike at step 21: loss 2, gradient norm 10.1, usually 1" in caplog.text
+
+
+def test_the_terminal_hears_of_the_first_spikes_and_the_file_of_all(finite, caplog):
+    for step in range(SURE + 10 * LOUD):
+        passes(finite, 2.0, 1.0 if step < SURE or step % 2 else 50.0, step=step)
+    spikes = [step for step in range(SURE, SURE + 10 * LOUD) if step % 2 == 0]
+    assert [one["step"] for one in told(finite)] == spikes
+    first = [f"gradient spike at step {step}" for step in spikes[:LOUD]]
+    *heard, last = [record.getMessage() for record in caplog.records]
+    assert [message.split(":")[0] for message in heard] == first
+    assert last == f"further gradient spikes are told of in {finite.path} alone"
+    assert not passes(finite, math.nan, 1.0, step=99)
+    assert "step left out at step 99" in caplog.text
 
 
 def test_counts_and_what_is_usual_outlast_a_stop(finite, tmp_path):
