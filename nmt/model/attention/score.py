@@ -97,7 +97,7 @@ class General(nn.Module):
     """e_ij = q · W h_j; Luong 2015 eq. 8. W h_j is projected once a sentence.
 
     `scaled: true` divides by √n, n the size of q, as Vaswani 2017 §3.2.1 does: one step of Adam moves all n² weights
-    by as much, and with them an energy so far that the softmax is soon as good as hard and learns no more.
+    by as much, and with them an energy so far that attention is nearly hard within two epochs (docs/mechanisms.md).
     """
 
     bias_size = 1
