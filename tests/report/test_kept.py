@@ -168,7 +168,17 @@ def test_where_the_data_is_not_there_it_is_said_where_to_get_it(sweep):
     assert found == {sweep / "a": "text.zh: no such file (ask the library for it)"}
 
 
-@pytest.mark.parametrize("damaged", [b"", b"no archive", gzip.compress(b"{}"), gzip.compress(b"[1"), None])
+DAMAGES = {
+    "empty": b"",
+    "no archive": b"no archive",
+    "another's JSON": gzip.compress(b"{}"),
+    "half a JSON": gzip.compress(b"[1"),
+    "cut off": None,
+}
+
+
+# Named: bytes of gzip hold the second they were made in, and two workers would collect different tests.
+@pytest.mark.parametrize("damaged", DAMAGES.values(), ids=DAMAGES)
 def test_what_is_damaged_is_named_and_costs_nothing_else(sweep, damaged):
     kept(sweep)
     path = Path("kept", f"{sweep}/a.json.gz")
