@@ -24,7 +24,7 @@ class _Deep(nn.Module):
 
 
 class DeepOutput(_Deep):
-    """tanh(W_l s_i + W_p e(y_{i-1}) + W_c c_i); dl4mt, Wang 2016 eq. 14."""
+    """tanh(W_l s_i + W_p e(y_{i-1}) + W_c c_i); dl4mt."""
 
     def __init__(self, *, state_size: int, word_size: int, context_size: int, output_size: int, dropout: float):
         super().__init__(state_size, word_size, context_size, output_size)

@@ -213,6 +213,14 @@ def test_a_recipe_has_its_papers_settings(name):
     assert config.paper.departures.data
 
 
+@pytest.mark.parametrize("name", [name for name in recipes() if name.startswith("wang2016/")])
+def test_wang_predicts_words_as_bahdanau_does(name):
+    """Wang 2016 §3, Prediction (eq. 9)."""
+    config = recipe(name)
+    assert kind(config.decoder.readout) == "Maxout"
+    assert config.decoder.readout.maxout_size == config.size.hidden / 2
+
+
 @pytest.mark.parametrize("name", recipes())
 def test_size_scales_a_recipes_widths_and_nothing_else(name):
     paper, small = recipe(name), recipe(name, "size=tiny", "data=multi30k")

@@ -76,3 +76,18 @@ def test_dropout_is_active_in_training_and_absent_in_evaluation():
     model.train()
     first, second = (model.encode(words, lengths).annotations for _ in range(2))
     assert not torch.isclose(first, second).all()
+
+
+def test_what_luong_feeds_back_is_dropped_like_every_input_of_a_layer():
+    """Zaremba 2015, whom Luong 2015 §4.1 follows."""
+    model = composed("decoder=luong", "encoder=lstm", "size.layers=1", "decoder.dropout=1.0")
+    bound, state = model.begin(model.encode(torch.tensor([[5, 6, 7]]), torch.tensor([3])))
+    inputs = model.decoder.prepare(model.target_embedding(torch.tensor([2])))
+    other = state._replace(hidden=state.hidden._replace(attentional=torch.ones_like(state.hidden.attentional)))
+
+    def after(before):
+        return model.decoder.step(inputs, before, bound)[0].state
+
+    assert not torch.isclose(after(state), after(other)).all()
+    model.decoder.train()
+    torch.testing.assert_close(after(state), after(other))

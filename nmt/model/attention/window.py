@@ -73,7 +73,7 @@ class Monotonic(_Local):
 
 
 class Predicted(_Local):
-    """local-p: p_i = J · σ(v_p · tanh(W_p q)), and a Gaussian around it; σ = D / 2 (eq. 9–10).
+    """local-p: p_i = J · σ(v_p · tanh(W_p q)), and a Gaussian around it; σ = D / 2 (eq. 10–11).
 
     The window stands around floor(p_i); p_i learns through the Gaussian only.
     """

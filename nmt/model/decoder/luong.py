@@ -88,7 +88,7 @@ class Luong(nn.Module):
         return torch.tanh(self.attentional(torch.cat([context, hidden], dim=1)))
 
     def _run_layers(self, inputs: Inputs, fed: Tensor, before: tuple) -> tuple[tuple[Tensor, Tensor], ...]:
-        gates = inputs.gates + self.fed_gates(fed) if self.input_feeding else inputs.gates
+        gates = inputs.gates + self.fed_gates(self.dropout(fed)) if self.input_feeding else inputs.gates
         after = []
         for layer, (hidden, cell) in enumerate(before):
             if layer > 0:
