@@ -13,10 +13,11 @@ from nmt.evaluation.bleu import mean_bleu
 from nmt.evaluation.significance import draws, interval
 
 BOUNDS = (10, 20, 30, 40, 50, 60)
+ENOUGH = 20  # sentences, to say by drawing among them how sure their BLEU is
 
 
 class Bucket(NamedTuple):
-    """Sentences of like length; `low` and `high` are BLEU's 95 % interval, None for a single sentence.
+    """Sentences of like length; `low` and `high` are BLEU's 95 % interval, None where there are too few.
 
     Words are those of an average sentence, as BLEU counts them.
     """
@@ -87,7 +88,8 @@ def _buckets(
 def _bucket(name: str, statistics: np.ndarray, resamples: int, seed: int) -> Bucket:
     sentences = statistics.shape[1]
     totals = statistics.sum(1)
-    low, high = interval(mean_bleu(draws(sentences, resamples, seed) @ statistics), sentences)
+    samples = mean_bleu(draws(sentences, resamples, seed) @ statistics)
+    low, high = interval(samples, sentences) if sentences >= ENOUGH else (None, None)
     said, wanted = totals[:, :2].mean(0).tolist()
     ratio = said / wanted if wanted else 0.0
     return Bucket(name, sentences, float(mean_bleu(totals)), low, high, said / sentences, wanted / sentences, ratio)

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from nmt.command import defaults_of
 from nmt.data.corpus import Line
 from nmt.data.links import Gold, Links
 from nmt.data.module import TranslationData
+from nmt.data.vocabulary import Vocabulary
 from nmt.errors import DataError
 from nmt.evaluation.adequacy import over_and_under_translation, repetition
 from nmt.evaluation.alignments import forced_scores, gold_of
@@ -27,7 +28,7 @@ from nmt.evaluation.given import perplexity
 from nmt.evaluation.rare_words import by_frequency
 from nmt.run import Run, write_json, write_text
 from nmt.search.alignment import links, pharaoh
-from nmt.search.settings import Search
+from nmt.search.settings import BESIDE, Search
 from nmt.search.translation import LONGEST, TextTranslator, Translation
 from nmt.search.verb import as_plain, opened, replacing, search_of
 
@@ -76,7 +77,8 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
         "empty_sources": said.empty,
         "in_parts": said.in_parts,
         "search": asdict(how),
-        "unknown": settings.unknown,
+        **{name: _plain(settings[name]) for name in BESIDE},
+        "counted": dict(data.score),
         "scores": score(translator, data, test, said) | aligned,
         **lengths_of(translator, data, test, said),
         "by_frequency": frequencies_of(translator, data, test, said) if settings.by_frequency else None,
@@ -86,6 +88,10 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     if settings.show and not settings.as_json:
         _show(folder, test.lines, said.translations, settings.show)
     return scores
+
+
+def _plain(value: Any) -> Any:
+    return OmegaConf.to_container(value) if isinstance(value, ListConfig) else value
 
 
 def test_set(data: TranslationData) -> TestSet:
@@ -181,18 +187,25 @@ def score(translator: TextTranslator, data: TranslationData, test: TestSet, said
     texts = [translation.text for translation in said.translations]
     scores = all_scores(texts, test.references, language=preprocess.language, **data.score)
     preprocessed = [[preprocess(reference) for reference in given] for given in test.references]
-    first = preprocessed[0]
     words = [translation.words for translation in said.translations]
     scores["bleu_tokenized"] = corpus_bleu(words, preprocessed)
     if words != said.unreplaced:
         scores["bleu_unknown_kept"] = corpus_bleu(said.unreplaced, preprocessed)
+    said_words, wanted = [line.split() for line in words], asked_for(vocabulary, preprocessed[0], said)
     counts = over_and_under_translation(
-        (line.split() for line in words),
-        (vocabulary.words(row) for row in vocabulary.encode(first)),  # an unknown word is asked for as such
+        said_words,
+        wanted,
         (translation.alignment[:, : len(translation.word_alignment().T)] for translation in said.translations),
     )
-    counts |= repetition([line.split() for line in words], [line.split() for line in first])
+    counts |= repetition(said_words, wanted)
     return {name: value._asdict() for name, value in scores.items()} | counts | perplexity(translator, test.lines)
+
+
+def asked_for(vocabulary: Vocabulary, references: list[str], said: Said) -> list[list[str]]:
+    """The references' words: an unknown one is <unk>, as in translations, unless these have theirs replaced."""
+    if any(own.words != before for own, before in zip(said.translations, said.unreplaced, strict=True)):
+        return [line.split() for line in references]
+    return [vocabulary.words(numbers) for numbers in vocabulary.encode(references)]
 
 
 def lengths_of(

@@ -4,7 +4,7 @@ Runs are compared whose sources, references and way to count BLEU are the same; 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from statistics import mean
@@ -252,9 +252,21 @@ def tabulated(found: Field, resamples: int) -> dict[str, Any]:
         "systems": [_row(system, differences.get(system.name)) for system in found.systems],
         "by_length": _by_length(found, resamples),
         "not_compared": [one._asdict() for one in found.left_out],
-        "notes": [{"run": one.name, "note": note} for one in found.runs for note in one.run.notes],
+        "notes": [
+            *({"run": one.name, "note": note} for one in found.runs for note in one.run.notes),
+            *({"run": one.name, "note": note} for system in found.systems for one, note in _not_independent(system)),
+        ],
     }
     return showable(tables)
+
+
+def _not_independent(system: System) -> Iterator[tuple[Compared, str]]:
+    """Runs with the seed of one before: ± and p are then of fewer runs than they seem."""
+    first: dict[Any, Compared] = {}
+    for one in system.members:
+        other = first.setdefault(one.run.seed, one)
+        if other is not one and one.run.seed is not None:
+            yield one, f"has the seed of {other.name}, {one.run.seed}, and all else alike: no further run for ± and p"
 
 
 def _score_names(runs: Sequence[Compared]) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
+from nmt.report.settings import without_seed
 from nmt.report.spread import shown
 
 FIRST = ("bleu", "chrf", "ter", "perplexity", "aer")  # scores of the first table; all others follow in a second
@@ -19,8 +20,9 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
     names, mark = [score["name"] for score in tables["scores"]], "#" * level
     others = [name for name in names if name not in FIRST]
     lines = [
-        f"{tables['sentences']} sentences; differences are to {_text(tables['baseline'])}; p over sentences by paired "
-        f"bootstrap ({tables['resamples']} resamples, BLEU the mean over seeds), over seeds by permutation. "
+        f"{tables['sentences']} sentences; ± is the standard deviation over seeds. Differences are to "
+        f"{_text(tables['baseline'])}, in BLEU alone; p is two-sided and of each comparison by itself, over sentences "
+        f"by paired bootstrap ({tables['resamples']} resamples, BLEU the mean over seeds), over seeds by permutation. "
         f"sacrebleu {_text(tables['signature'])}",
         "",
         *table(_leaderboard(tables, [name for name in FIRST if name in names])),
@@ -42,7 +44,7 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
 def overview(tests: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A line a system: how good on each test set, and how far from the baseline; the best on average first, and
     last what was not on all of them."""
-    rows = {test: {row["system"]: row for row in tables["systems"]} for test, tables in tests.items()}
+    rows = {test: _by_name(tables["systems"]) for test, tables in tests.items()}
     systems = dict.fromkeys(system for of_test in rows.values() for system in of_test)
     scored = {system: [of_test[system] for of_test in rows.values() if system in of_test] for system in systems}
     bleu = {system: mean(row["scores"]["bleu"]["mean"] for row in of_it) for system, of_it in scored.items()}
@@ -50,12 +52,18 @@ def overview(tests: Mapping[str, Mapping[str, Any]]) -> list[str]:
     lines = [
         [
             system,
-            max(len(row["runs"]) for row in scored[system]),
+            " / ".join(dict.fromkeys(str(len(row["runs"])) for row in scored[system])),
             *(cell for test, tables in tests.items() for cell in _in_short(rows[test].get(system), tables["baseline"])),
         ]
         for system in sorted(systems, key=lambda system: (-len(scored[system]), -bleu[system]))
     ]
     return table([heads, *lines])
+
+
+def _by_name(systems: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Without the seed, which is in the name where there is but one: there may be two on another test set."""
+    bare = [without_seed(row["system"]) for row in systems]
+    return {name if bare.count(name) == 1 else row["system"]: row for name, row in zip(bare, systems, strict=True)}
 
 
 def _in_short(row: Mapping[str, Any] | None, baseline: str) -> list[str]:
@@ -71,7 +79,7 @@ def _in_short(row: Mapping[str, Any] | None, baseline: str) -> list[str]:
 def _leaderboard(tables: Mapping[str, Any], names: Sequence[str]) -> list[list[Any]]:
     several = any(len(row["runs"]) > 1 for row in tables["systems"])
     heads = ["system", *(["n"] if several else []), *(words(name) for name in names), "Δ BLEU", "p (sentences)"]
-    heads += [*(["p (seeds)"] if several else []), "parameters", "words/s", "time", "steps", *tables["settings"]]
+    heads += [*(["p (seeds)"] if several else []), "parameters", "tokens/s", "time", "steps", *tables["settings"]]
     rows = []
     for row in tables["systems"]:
         difference = row["difference"] or {}
@@ -110,7 +118,8 @@ def _signed(value: float | None) -> str:
 
 
 def _p(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+    """Of n resamples p is 1 / (n + 1) at the least."""
+    return "" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _time(seconds: Mapping[str, float] | None) -> str:

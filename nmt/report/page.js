@@ -20,7 +20,11 @@ function part(id, title, about, controls, ...body) {
     make("header", {}, make("div", {}, make("h2", { id: `${id}_title` }, title), about ? make("p", {}, ...[about].flat()) : null), controls), ...body));
 }
 
-const shownSpread = (spread, write) => spread ? [write(spread.mean), "deviation" in spread ? make("span", { class: "sd" }, ` ± ${write(spread.deviation)}`) : null] : ["–"];
+const shownSpread = (spread, write) => {
+  if (!spread) return ["–"];
+  const about = ("deviation" in spread ? ` ± ${write(spread.deviation)}` : "") + ("of" in spread ? ` (${spread.of[0]} of ${spread.of[1]})` : "");
+  return [write(spread.mean), about ? make("span", { class: "sd" }, about) : null];
+};
 const whole = value => Math.round(value).toLocaleString("en");
 const signed = value => minus(`${value > 0 ? "+" : ""}${value.toFixed(2)}`);
 
@@ -31,14 +35,14 @@ function columns() {
     value: row => row.scores[name]?.mean, cell: row => shownSpread(row.scores[name], value => value.toFixed(2)),
   }));
   const at = (row, ...path) => path.reduce((node, key) => node?.[key], row.difference);
-  const p = (key, head, title, value) => ({ key, head, title, number: true, value, cell: row => [value(row)?.toFixed(3) ?? "–"], certain: row => value(row) < 0.05 });
+  const p = (key, head, title, value) => ({ key, head, title, number: true, value, cell: row => [value(row) < 0.001 ? "<0.001" : value(row)?.toFixed(3) ?? "–"], certain: row => value(row) < 0.05 });
   return [
     ...scores,
     { key: "difference", head: "Δ BLEU", title: `to ${tables.baseline}`, number: true, first: -1, value: row => at(row, "bleu") ?? 0, cell: row => [row.difference ? signed(row.difference.bleu) : "0"] },
     p("p", several ? "p, sentences" : "p", `paired bootstrap over sentences, ${tables.resamples} resamples${several ? "; BLEU is the mean over seeds" : ""}`, row => at(row, "by_sentence", "p_bootstrap") ?? undefined),
     ...(several ? [p("p_seeds", "p, seeds", "permutation test over seeds; n seeds against n can reach no less than 2 / (2n over n)", row => at(row, "p_seeds") ?? undefined)] : []),
     { key: "parameters", head: "parameters", number: true, value: row => row.parameters ?? undefined, cell: row => [row.parameters === null ? "–" : whole(row.parameters)] },
-    { key: "speed", head: "words/s", title: "target words a second in training, the median", number: true, first: -1, value: row => row.tokens_per_second?.mean, cell: row => shownSpread(row.tokens_per_second, whole) },
+    { key: "speed", head: "tokens/s", title: "target words or pieces, with the ends of sentences, a second in training; the median", number: true, first: -1, value: row => row.tokens_per_second?.mean, cell: row => shownSpread(row.tokens_per_second, whole) },
     { key: "time", head: "time", title: "of training", number: true, value: row => row.seconds?.mean, cell: row => [row.seconds ? clock(row.seconds.mean) : "–"] },
     { key: "steps", head: "steps", number: true, value: row => row.steps?.mean, cell: row => shownSpread(row.steps, whole) },
     ...tables.settings.map(name => ({ key: `setting ${name}`, head: name.replace(/\._target_$/, ""), title: name, setting: true, value: row => row.settings[name] ?? undefined, cell: row => [settingText(row.settings[name])] })),

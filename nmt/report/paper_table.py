@@ -61,7 +61,7 @@ def _row(name: str, runs: Sequence[Entry], scores: Sequence[str]) -> dict[str, A
         "row": name,
         "runs": [{"folder": run.folder.name, "seed": run.seed, "status": run.status} for run in runs],
         "n": len(scored),
-        **{score: spread(found.scores.get(score) for found in scored) for score in scores},
+        **{score: spread([found.scores.get(score) for found in scored]) for score in scores},
         "tests": sorted({found.test for found in scored}),
         "signatures": sorted({found.signatures.get("bleu", "") for found in scored}),
         "paper": runs[0].paper.get("figures", {}),

@@ -22,8 +22,8 @@ from nmt.report.compare import compare
 from nmt.report.kept import keep_runs, put_back
 from nmt.report.markdown import clock, overview, sections, table
 from nmt.report.reading import UnreadableError, is_number, read_json, read_yaml
-from nmt.report.runs import SWEEP, RunFolder, find_runs
-from nmt.report.settings import name_runs
+from nmt.report.runs import RunFolder, find_runs
+from nmt.report.settings import name_runs, of_the_model
 from nmt.run import write_json, write_text
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -33,8 +33,9 @@ HEAD = """# Results
 Made by `python -m nmt.report.results` from what lies in [results/](results/): tables, which say what `compare.py` said
 of the runs, and each completed run in small. Every study names its commands; `python -m nmt.report.results keep NAME`
 compares the runs anew and keeps them and what they say, `restore NAME` puts kept runs back, so that the commands go on
-where they were. Test sets were looked at once for each system, at the end; whatever was chosen was chosen on the
-validation set.
+where they were. Test sets were translated when a system's training had ended; tables were made while other seeds were
+still trained. Settings and search were chosen on the validation set; where a system was added because of what others
+did, its study says so.
 """
 
 
@@ -69,8 +70,7 @@ def keep(name: str, study: Mapping[str, Any]) -> None:
     begun = [row for row in rows if row["status"] != "waiting"]
     waiting = {row["run"] for row in rows} - {row["run"] for row in begun}
     path = RESULTS / f"{name}.json"
-    before = read_json(path) if path.exists() else {"runs": [], "waiting": 0}
-    begun += _elsewhere(before["runs"], rows)
+    begun += _elsewhere(read_json(path)["runs"] if path.exists() else [], rows)
     for test in study["tests"]:
         page = Path(folders[0]) / f"{name}_{test}.html"
         settings = OmegaConf.merge(defaults_of("compare"), {"output": str(page), "test": test})
@@ -78,16 +78,15 @@ def keep(name: str, study: Mapping[str, Any]) -> None:
         print(compare(folders, settings))
         kept[test] = read_json(page.with_suffix(".json"))
         kept[test]["not_compared"] = [one for one in kept[test]["not_compared"] if one["run"] not in waiting]
-    is_a_sweep = any((Path(folder) / SWEEP).is_file() for folder in folders)
-    write_json(path, {"tests": kept, "runs": begun, "waiting": len(waiting) if is_a_sweep else before["waiting"]})
+    write_json(path, {"tests": kept, "runs": begun})
     for line in keep_runs(runs, study["tests"], RESULTS):
         print(line)
 
 
 def _elsewhere(before: Sequence[Mapping[str, Any]], here: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """What went wrong, or was stopped, on another machine, and was not begun again on this one."""
-    known = [row["overrides"] for row in here]
-    return [row for row in before if row["status"] != "completed" and row["overrides"] not in known]
+    known = [set(of_the_model(row["overrides"])) for row in here]
+    return [row for row in before if row["status"] != "completed" and set(of_the_model(row["overrides"])) not in known]
 
 
 def row_of(run: RunFolder) -> dict[str, Any]:
@@ -122,7 +121,7 @@ def _kept(kept: Mapping[str, Any], study: Mapping[str, Any]) -> str:
         parts.append("### In short\n\n" + "\n".join(overview(tests)) + "\n")
     parts += [f"### {test}\n\n{sections(tables, level=4)}" for test, tables in tests.items()]
     parts.append(f"### The runs\n\n{_runs(kept['runs'])}")
-    if waiting := kept.get("waiting", 0):
+    if (waiting := study.get("planned", 0) - len(kept["runs"])) > 0:
         parts.append(f"{waiting} more {'has' if waiting == 1 else 'have'} not begun.\n")
     return "\n".join(parts)
 

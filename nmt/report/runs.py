@@ -21,6 +21,7 @@ from nmt.errors import UserError, first_line
 from nmt.evaluation.bleu import sentence_statistics
 from nmt.report.reading import UnreadableError, is_number, read_json, read_text, read_yaml
 from nmt.run import name_of_test
+from nmt.search.settings import BESIDE
 
 MARKS = ("summary.json", "metrics.csv", "checkpoints", ".hydra")  # any of them makes a folder a run's
 SWEEP = "sweep.json"
@@ -58,6 +59,7 @@ class Evaluated:
     alignments: Path
     digest: str  # of sources and references
     weights: tuple[str, int] | None  # the checkpoint's name and step; None: an ensemble's, or not said
+    counted: dict[str, Any]  # how BLEU was; empty: its signature alone says so
 
     @property
     def hypotheses(self) -> list[str]:
@@ -75,7 +77,9 @@ class Evaluated:
 
     @property
     def counting(self) -> dict[str, Any]:
-        """How BLEU was counted: nrefs:1|case:lc|tok:13a"""
+        """How BLEU was counted: nrefs:1|case:lc|tok:13a, unless it is told: some tokenisers are called otherwise."""
+        if {"tokenize", "lowercase"} <= set(self.counted):
+            return {name: self.counted[name] for name in ("tokenize", "lowercase")}
         said = dict(part.split(":", 1) for part in self.signatures.get("bleu", "").split("|") if ":" in part)
         return {"tokenize": said.get("tok", "13a"), "lowercase": said.get("case") == "lc"}
 
@@ -163,8 +167,8 @@ class RunFolder:
             others = f"; it was on {', '.join(self.tests)}" if self.tests else ""
             raise UnreadableError(f"not evaluated on {test}{others}: python evaluate.py run=FOLDER data.test={test}")
         found = read_evaluated(self.folder / test)
-        if later := self.trained_later(found.weights):
-            self.notes.append(later)
+        if note := self.trained_later(found.weights) or self._not_its_best(found.weights):
+            self.notes.append(note)
         return found
 
     def trained_later(self, evaluated: tuple[str, int] | None) -> str:
@@ -174,6 +178,11 @@ class RunFolder:
             return ""
         how = "further" if best[1] > evaluated[1] else "anew"
         return f"evaluated at step {evaluated[1]}, trained {how} since; evaluate it again"
+
+    def _not_its_best(self, evaluated: tuple[str, int] | None) -> str:
+        best = _checkpoint_of([self.summary.get("best")])
+        other = evaluated and best and evaluated != best
+        return f"evaluated with {evaluated[0]}, step {evaluated[1]}; its best is {best[0]}" if other else ""
 
     @cached_property
     def is_ensemble(self) -> bool:
@@ -279,10 +288,12 @@ def read_evaluated(folder: Path) -> Evaluated:
             "evaluate it again"
         )
     search = stored.get("search") if isinstance(stored.get("search"), dict) else {}
-    how = {f"search.{key}": value for key, value in search.items()} | {"unknown": stored.get("unknown", "keep")}
+    how = {f"search.{key}": value for key, value in search.items()}
+    how |= {name: stored[name] for name in BESIDE if name in stored}
     digest = digest_of((one.source, one.reference, *one.further_references) for one in sentences)
     weights = _checkpoint_of(stored.get("members"))
-    found = Evaluated(scores, signatures, how, sentences, folder / "alignments.npz", digest, weights)
+    counted = stored.get("counted") if isinstance(stored.get("counted"), dict) else {}
+    found = Evaluated(scores, signatures, how, sentences, folder / "alignments.npz", digest, weights, counted)
     if found.counting["tokenize"] not in AT_HAND:
         try:
             found.statistics  # noqa: B018 – kept

@@ -13,7 +13,7 @@ from typing import Any
 
 from nmt.report.runs import RunFolder
 from nmt.run import leaves
-from nmt.search.settings import Search
+from nmt.search.settings import BESIDE, Search
 
 SEEDS = {"seed", "data.seed"}
 NOT_OF_THE_MODEL = {  # where things lie, what they are called, how a run was begun
@@ -23,7 +23,7 @@ NOT_OF_THE_MODEL = {  # where things lie, what they are called, how a run was be
     "callbacks.checkpoint.dirpath", "callbacks.last.dirpath", "callbacks.progress", "callbacks.translations",
     "trainer.enable_progress_bar", "trainer.default_root_dir", "search.seed",
 }  # fmt: skip
-HOW = {f"search.{key}": value for key, value in asdict(Search()).items()}  # what evaluations of old do not say
+HOW = {f"search.{key}": value for key, value in asdict(Search()).items()} | BESIDE  # what evaluations of old do not say
 
 
 def settings_of(run: RunFolder, how: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _is_known(settings: Mapping[str, Any]) -> bool:
 
 def _says_how(key: str) -> bool:
     """A run was evaluated, which is known of each."""
-    return key.startswith("search.") or key == "unknown"
+    return key.startswith("search.") or key in BESIDE
 
 
 def differing(
@@ -139,8 +139,12 @@ def name_runs(runs: Sequence[RunFolder]) -> None:
 
 def _parts(run: RunFolder) -> list[str]:
     """Without what a job is called: +sweep=first."""
-    own = run.overrides if "=" in run.folder.name else []
-    return [override for override in own if name_of(override) not in NOT_OF_THE_MODEL]
+    return of_the_model(run.overrides) if "=" in run.folder.name else []
+
+
+def of_the_model(overrides: Sequence[str]) -> list[str]:
+    """Of a command line what decides what is trained."""
+    return [override for override in overrides if name_of(override) not in NOT_OF_THE_MODEL]
 
 
 def name_of_system(names: Sequence[str]) -> str:

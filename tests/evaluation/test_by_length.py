@@ -5,7 +5,7 @@ import pytest
 
 from nmt.errors import ConfigurationError
 from nmt.evaluation.bleu import corpus_bleu, sentence_statistics
-from nmt.evaluation.by_length import bucket_names, by_length, longer_than
+from nmt.evaluation.by_length import ENOUGH, bucket_names, by_length, longer_than
 from nmt.evaluation.significance import draws
 
 REFERENCES = ["a b c d e", "f g h i j k", "l m n o p", "q r s t u v w", "a b c d"]
@@ -39,30 +39,31 @@ def test_longer_sentences_are_in_all_buckets_before():
 
 
 def test_intervals_are_those_of_texts_drawn_and_scored_anew():
-    hypotheses, references = HYPOTHESES[:3] * 4, REFERENCES[:3] * 4
-    (bucket,) = by_length([5] * 12, counted(hypotheses, [references]), resamples=200, seed=3)
+    hypotheses, references = HYPOTHESES[:3] * 7, REFERENCES[:3] * 7
+    (bucket,) = by_length([5] * 21, counted(hypotheses, [references]), resamples=200, seed=3)
     scores = []
-    for drawn in draws(12, 200, 3):
+    for drawn in draws(21, 200, 3):
         chosen = [index for index, times in enumerate(drawn) for _ in range(times)]
         scores.append(corpus_bleu([hypotheses[i] for i in chosen], [references[i] for i in chosen]).score)
     assert (bucket.low, bucket.high) == pytest.approx(tuple(np.percentile(scores, (2.5, 97.5))))
     assert bucket.low < bucket.bleu < bucket.high
-    assert [bucket] == by_length([5] * 12, counted(hypotheses, [references]), resamples=200, seed=3)
+    assert [bucket] == by_length([5] * 21, counted(hypotheses, [references]), resamples=200, seed=3)
 
 
 def test_of_several_runs_the_mean_is_told():
     others = ["a b c d e", "f g", "l m x", "q r s t", "a b"]
-    both = np.concatenate([counted(HYPOTHESES, [REFERENCES]), counted(others, [REFERENCES])])
-    bucket, *_ = by_length(LENGTHS, both, resamples=50)
-    alone = [by_length(LENGTHS, own[None], resamples=50)[0] for own in both]
+    both = np.concatenate([counted(lines * 10, [REFERENCES * 10]) for lines in (HYPOTHESES, others)])
+    bucket, *_ = by_length(LENGTHS * 10, both, resamples=50)
+    alone = [by_length(LENGTHS * 10, own[None], resamples=50)[0] for own in both]
     assert bucket.bleu == pytest.approx((alone[0].bleu + alone[1].bleu) / 2)
     assert bucket.words == (5 + 4 + 5 + 2) / 4
     assert bucket.length_ratio == pytest.approx((9 + 7) / (11 + 11))
     assert alone[1].low < bucket.low < bucket.high <= max(one.high for one in alone)
 
 
-def test_one_sentence_says_nothing_of_how_sure_its_score_is():
-    (bucket,) = by_length([7], counted(["a b c d"], [["a b c d"]]))
+@pytest.mark.parametrize("sentences", [1, ENOUGH - 1])
+def test_few_sentences_say_nothing_of_how_sure_their_score_is(sentences):
+    (bucket,) = by_length([7] * sentences, counted(["a b c d"] * sentences, [["a b c d"] * sentences]))
     assert (bucket.name, bucket.bleu, bucket.low, bucket.high) == ("1–10", pytest.approx(100), None, None)
 
 

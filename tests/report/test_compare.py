@@ -15,6 +15,7 @@ from report.folders import pairs, write_run
 from nmt.command import read_arguments
 from nmt.errors import ConfigurationError, UserError
 from nmt.report.compare import compare, folders_and_keys
+from nmt.report.runs import find_runs
 
 EVIL = "<script>alert(1)</script> </script> <!-- & \u2028 | ` * \\ "
 
@@ -52,6 +53,47 @@ def sweep(tmp_path):
         mistakes=0.05,
     )
     return folder
+
+
+def test_what_was_evaluated_in_another_way_is_another_system(sweep, tmp_path):
+    path = sweep / "attention=additive,seed=2" / "test" / "scores.json"
+    stored = json.loads(path.read_text())
+    path.write_text(
+        json.dumps(stored | {"int8": False, "candidates": None, "weights": None, "average": "probabilities"})
+    )
+    assert len(compared(tmp_path, sweep)[2]["systems"]) == 2  # as evaluations of old, which do not say it
+    path.write_text(json.dumps(stored | {"int8": True}))
+    tables = compared(tmp_path, sweep)[2]
+    assert len(tables["systems"]) == 3
+    assert [row["settings"]["int8"] for row in tables["systems"]].count(True) == 1
+
+
+def test_the_same_seed_twice_is_noted(sweep, tmp_path):
+    write_run(sweep / "attention=additive,again=true,seed=2", seed=2, overrides=("attention=additive",), mistakes=0.3)
+    (note,) = compared(tmp_path, sweep)[2]["notes"]
+    assert "additive" in note["run"]
+    assert re.match(r"has the seed of .*additive.*, 2, and all else alike", note["note"])
+
+
+def test_a_mean_over_some_of_the_seeds_says_of_how_many(sweep, tmp_path):
+    path = sweep / "attention=additive,seed=2" / "test" / "scores.json"
+    stored = json.loads(path.read_text())
+    stored["scores"]["perplexity"] = float("nan")
+    path.write_text(json.dumps(stored))
+    _, text, tables = compared(tmp_path, sweep)
+    (row,) = (row for row in tables["systems"] if row["system"] == "attention=additive")
+    assert row["scores"]["perplexity"] == {"mean": 5.0, "of": [1, 2]}
+    assert "| 5.00 (1 of 2) |" in text
+    assert "of" not in row["scores"]["bleu"]
+
+
+def test_a_tokeniser_is_known_by_its_setting_not_by_what_its_signature_calls_it(sweep):
+    path = sweep / "attention=dot,seed=1" / "test" / "scores.json"
+    stored = json.loads(path.read_text())
+    stored["scores"]["bleu"]["signature"] = "nrefs:1|case:mixed|eff:no|tok:ja-mecab-0.996-IPA|smooth:exp|version:2.6.0"
+    path.write_text(json.dumps(stored | {"counted": {"tokenize": "char", "lowercase": False}}))
+    (run,) = find_runs([str(path.parent.parent)])
+    assert run.on("test").counting == {"tokenize": "char", "lowercase": False}
 
 
 def test_seeds_are_folded_and_the_best_comes_first(sweep, tmp_path):

@@ -17,6 +17,7 @@ STUDY = {
     "runs": ["kinds"],
     "tests": ["test"],
     "baseline": "additive",
+    "planned": 5,
     "reading": "The one.",
 }
 
@@ -112,6 +113,21 @@ def test_several_test_sets_are_told_in_short_the_best_on_average_first(results, 
     assert cells[3:6] == ["baseline", "", ""]
 
 
+def test_a_system_of_fewer_seeds_on_one_test_set_is_one_line(results, tmp_path):
+    study = STUDY | {"tests": ["test", "news"], "baseline": "a=additive"}
+    (tmp_path / "docs" / "results" / "studies.yaml").write_text(yaml.safe_dump({"kinds": study}))
+    for seed, tests in ((1, ("test", "news")), (2, ("test",))):
+        for test in tests:
+            write_run(tmp_path / "kinds" / f"a=additive,seed={seed}", seed=seed, overrides=("a=additive",), test=test)
+            changed = {"seed": seed, "changes": {"dropout": 0.5}, "overrides": ("a=dot",), "test": test}
+            write_run(tmp_path / "kinds" / f"a=dot,seed={seed}", **changed)
+    text, kept = results("keep", "kinds")
+    assert {row["system"] for row in kept["tests"]["news"]["systems"]} == {"a=additive seed=1", "a=dot seed=1"}
+    lines = text.split("### In short\n\n")[1].split("\n\n")[0].split("\n")[2:]
+    assert sorted(line.split(" | ")[:2] for line in lines) == [["| a=additive", "2 / 1"], ["| a=dot", "2 / 1"]]
+    assert all("|  |  |" not in line for line in lines if "a=dot" in line)
+
+
 def test_runs_that_are_not_there_are_named_with_what_makes_them(results):
     with pytest.raises(
         UserError, match=r"kinds: has not begun here, nothing is in kinds; a study's commands stand in docs/results.md"
@@ -136,14 +152,12 @@ def test_a_wrong_word_is_named(results, arguments, said):
 def test_what_failed_on_another_machine_stays_until_it_is_begun_again(results, tmp_path):
     write_run(tmp_path / "kinds" / "additive", overrides=("attention=additive",))
     write_run(tmp_path / "kinds" / "dot", overrides=("attention=dot",), summary={"status": "failed"})
-    jobs = [{"folder": "waiting", "status": "waiting", "overrides": ["attention=waiting"]}]
-    (tmp_path / "kinds" / "sweep.json").write_text(json.dumps({"jobs": jobs}))
-    results("keep", "kinds")
+    text, _ = results("keep", "kinds")
+    assert "\n3 more have not begun.\n" in text
     shutil.rmtree(tmp_path / "kinds" / "dot")  # elsewhere there is only what is completed
-    (tmp_path / "kinds" / "sweep.json").unlink()
     text, kept = results("keep", "kinds")
     assert [row["status"] for row in kept["runs"]] == ["completed", "failed"]
-    assert "\n1 more has not begun.\n" in text
-    write_run(tmp_path / "kinds" / "dot", overrides=("attention=dot",))
+    assert "\n3 more have not begun.\n" in text
+    write_run(tmp_path / "kinds" / "dot", overrides=("threads=1", "attention=dot"))  # it is the same that is trained
     text, kept = results("keep", "kinds")
     assert [row["status"] for row in kept["runs"]] == ["completed", "completed"]

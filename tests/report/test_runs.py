@@ -107,7 +107,7 @@ def test_a_run_that_is_not_completed_says_so(tmp_path, summary, reason):
         (("best.ckpt", 72), ("best.ckpt", 36), ["evaluated at step 36, trained further since; evaluate it again"]),
         (("best.ckpt", 12), ("best.ckpt", 36), ["evaluated at step 36, trained anew since; evaluate it again"]),
         (("best.ckpt", 36), ("best.ckpt", 36), []),
-        (("best.ckpt", 36), ("last.ckpt", 72), []),
+        (("best.ckpt", 36), ("last.ckpt", 72), ["evaluated with last.ckpt, step 72; its best is best.ckpt"]),
         (("best.ckpt", None), ("best.ckpt", 36), []),  # as runs of old
     ],
 )
