@@ -10,42 +10,41 @@ from nmt.evaluation.bleu import ngrams
 
 UNATTENDED = 0.2  # of total attention, below which a source word counts as never attended to
 LONGEST = 4  # n-grams that are looked for again
+# Words said more often than in the reference, and less often; n-grams said again although it does not say them as often
+MEASURES = ("words_too_often", "words_left_out", *(f"repeated_{size}grams" for size in range(1, LONGEST + 1)))
 
 
-def over_and_under_translation(
-    hypotheses: Iterable[list[str]], references: Iterable[list[str]], alignments: Iterable[np.ndarray]
-) -> dict[str, float]:
-    """In per cent of the reference's words: produced more often than there, and less often. In per cent of the source
-    words: those that all target words together (the end symbol too) gave less than `UNATTENDED`.
-
-    Alignments are (target, source), without the source's end symbol.
-    """
-    too_often = left_out = wanted = unattended = source_words = 0
-    for hypothesis, reference, alignment in zip(hypotheses, references, alignments, strict=True):
-        said, needed = Counter(hypothesis), Counter(reference)
-        too_often += (said - needed).total()
-        left_out += (needed - said).total()
-        wanted += needed.total()
-        unattended += int((alignment.sum(0) < UNATTENDED).sum())
-        source_words += alignment.shape[1]
-    return {
-        "words_too_often": 100 * too_often / max(1, wanted),
-        "words_left_out": 100 * left_out / max(1, wanted),
-        "source_unattended": 100 * unattended / max(1, source_words),
-    }
+def sentence_counts(hypothesis: list[str], reference: list[str]) -> list[int]:
+    """What `MEASURES` count of a sentence, and last the reference's words."""
+    said, needed = Counter(hypothesis), Counter(reference)
+    again = Counter(size for _, size in _repeated(hypothesis, reference))
+    by_size = (again[size] for size in range(1, LONGEST + 1))
+    return [(said - needed).total(), (needed - said).total(), *by_size, needed.total()]
 
 
-def repetition(hypotheses: Iterable[list[str]], references: Iterable[list[str]]) -> dict[str, float]:
-    """What is said again although the reference does not say it as often: 1- to 4-grams in each 100 of the reference's
-    words, and how many words of a row belong to one of these, on average."""
-    again, wanted, stretches = Counter(), 0, []
+def in_per_cent(totals: np.ndarray) -> np.ndarray:
+    """(…, measures + 1) → (…, measures): of each 100 of the reference's words."""
+    return 100 * totals[..., :-1] / np.maximum(totals[..., -1:], 1)
+
+
+def over_and_under_translation(hypotheses: Iterable[list[str]], references: Iterable[list[str]]) -> dict[str, float]:
+    """`MEASURES`, and how many words of a row belong to what is said again, on average."""
+    totals, stretches = np.zeros(len(MEASURES) + 1), []
     for hypothesis, reference in zip(hypotheses, references, strict=True):
-        repeated = list(_repeated(hypothesis, reference))
-        again.update(size for _, size in repeated)
-        wanted += len(reference)
-        stretches += _stretches(len(hypothesis), repeated)
-    counts = {f"repeated_{size}grams": 100 * again[size] / max(1, wanted) for size in range(1, LONGEST + 1)}
-    return counts | {"repeated_words_in_a_row": sum(stretches) / max(1, len(stretches))}
+        totals += sentence_counts(hypothesis, reference)
+        stretches += _stretches(len(hypothesis), list(_repeated(hypothesis, reference)))
+    told = dict(zip(MEASURES, in_per_cent(totals).tolist(), strict=True))
+    return told | {"repeated_words_in_a_row": sum(stretches) / max(1, len(stretches))}
+
+
+def unattended(alignments: Iterable[np.ndarray]) -> dict[str, float]:
+    """In per cent of the source words: those that all target words together (the end symbol too) gave less than
+    `UNATTENDED`. Alignments are (target, source), without the source's end symbol."""
+    without = words = 0
+    for alignment in alignments:
+        without += int((alignment.sum(0) < UNATTENDED).sum())
+        words += alignment.shape[1]
+    return {"source_unattended": 100 * without / max(1, words)}
 
 
 def _repeated(hypothesis: list[str], reference: list[str]) -> Iterator[tuple[int, int]]:

@@ -119,6 +119,12 @@ def sentence_statistics(
     return np.array(metric._extract_corpus_statistics(hypotheses, _checked(hypotheses, references)))
 
 
+def words_of(lines: list[str], *, tokenize: str, lowercase: bool) -> list[list[str]]:
+    """As BLEU counts them."""
+    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    return [metric._preprocess_segment(line.rstrip()).split() for line in lines]
+
+
 def bleu_score(totals: np.ndarray) -> BLEUScore:
     """Of summed statistics, smoothed as sacrebleu does."""
     said, wanted, *counts = np.asarray(totals).tolist()

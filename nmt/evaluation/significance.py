@@ -8,6 +8,7 @@ significant (p = 1 / (resamples + 1)), and by randomisation two that differ in o
 counts too, and on both sides.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import combinations
 from math import comb
@@ -41,6 +42,14 @@ class Comparison(NamedTuple):
     better: int | None = None
     worse: int | None = None
     p_sign: float | None = None
+
+
+class Rate(NamedTuple):
+    """Mean over runs; difference to the baseline's, and p as in `Comparison`."""
+
+    value: float
+    difference: float
+    p: float | None
 
 
 class SeedComparison(NamedTuple):
@@ -86,6 +95,29 @@ def compare_systems(
                 p_sign=sign_test_p(better, worse),
             )
         )
+    return found
+
+
+def compare_rates(
+    own: np.ndarray,
+    systems: dict[str, np.ndarray],
+    rates: Callable[[np.ndarray], np.ndarray],
+    *,
+    resamples: int = 1000,
+    seed: int = 12345,
+) -> dict[str, list[Rate]]:
+    """Of each system the rates that `rates` makes of the sums over sentences of what is counted in each, (run,
+    sentence, counts); tested like BLEU."""
+    sentences = own.shape[1]
+    drawn = draws(sentences, resamples, seed)
+    own_rates, own_samples = rates(own.sum(1)).mean(0), rates(drawn @ own).mean(0)
+    found = {}
+    for name, other in systems.items():
+        values, differences = rates(other.sum(1)).mean(0), rates(drawn @ other).mean(0) - own_samples
+        found[name] = [
+            Rate(float(value), float(value - base), bootstrap_p(of_rate, value - base) if sentences > 1 else None)
+            for value, base, of_rate in zip(values, own_rates, differences.T, strict=True)
+        ]
     return found
 
 

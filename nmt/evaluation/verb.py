@@ -20,7 +20,7 @@ from nmt.data.links import Gold, Links
 from nmt.data.module import TranslationData
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import DataError
-from nmt.evaluation.adequacy import over_and_under_translation, repetition
+from nmt.evaluation.adequacy import over_and_under_translation, unattended
 from nmt.evaluation.alignments import forced_scores, gold_of
 from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
 from nmt.evaluation.by_length import by_length, longer_than
@@ -192,12 +192,8 @@ def score(translator: TextTranslator, data: TranslationData, test: TestSet, said
     if words != said.unreplaced:
         scores["bleu_unknown_kept"] = corpus_bleu(said.unreplaced, preprocessed)
     said_words, wanted = [line.split() for line in words], asked_for(vocabulary, preprocessed[0], said)
-    counts = over_and_under_translation(
-        said_words,
-        wanted,
-        (translation.alignment[:, : len(translation.word_alignment().T)] for translation in said.translations),
-    )
-    counts |= repetition(said_words, wanted)
+    counts = over_and_under_translation(said_words, wanted)
+    counts |= unattended(one.alignment[:, : len(one.word_alignment().T)] for one in said.translations)
     return {name: value._asdict() for name, value in scores.items()} | counts | perplexity(translator, test.lines)
 
 

@@ -15,8 +15,9 @@ from omegaconf import DictConfig
 
 from nmt.command import defaults_of
 from nmt.errors import ConfigurationError, UserError
+from nmt.evaluation.adequacy import MEASURES, in_per_cent
 from nmt.evaluation.by_length import BOUNDS, by_length
-from nmt.evaluation.significance import compare_systems, over_seeds
+from nmt.evaluation.significance import compare_rates, compare_systems, over_seeds
 from nmt.report.markdown import markdown
 from nmt.report.page import assembled, contents
 from nmt.report.reading import UnreadableError, showable
@@ -251,6 +252,7 @@ def tabulated(found: Field, resamples: int) -> dict[str, Any]:
         "settings": list(found.systems[0].settings),
         "systems": [_row(system, differences.get(system.name)) for system in found.systems],
         "by_length": _by_length(found, resamples),
+        "adequacy": _adequacy(found, resamples),
         "not_compared": [one._asdict() for one in found.left_out],
         "notes": [
             *({"run": one.name, "note": note} for one in found.runs for note in one.run.notes),
@@ -332,6 +334,16 @@ def _differences(found: Field, resamples: int) -> dict[str, dict[str, Any]]:
 def _by_sentence(comparison: Any) -> dict[str, Any]:
     kept = ("difference", "difference_low", "difference_high", "p_bootstrap", "p_randomization", "p_sign")
     return {name: getattr(comparison, name) for name in (*kept, "better", "worse")}
+
+
+def _adequacy(found: Field, resamples: int) -> dict[str, dict[str, dict[str, Any]]]:
+    """Over- and under-translation of each system; the baseline's differs from itself by nothing."""
+    counts = {system.name: np.array([one.on.adequacy for one in system.members]) for system in found.systems}
+    rates = compare_rates(counts[found.baseline.name], counts, in_per_cent, resamples=resamples)
+    return {
+        name: {measure: rate._asdict() for measure, rate in zip(MEASURES, of_system, strict=True)}
+        for name, of_system in rates.items()
+    }
 
 
 def _length(sentence: Sentence) -> int:

@@ -8,6 +8,7 @@ from nmt.report.settings import without_seed
 from nmt.report.spread import shown
 
 FIRST = ("bleu", "chrf", "ter", "perplexity", "aer")  # scores of the first table; all others follow in a second
+TESTED = ("words_too_often", "words_left_out", "repeated_1grams", "repeated_2grams")  # in a third, with p
 CALLED = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "aer": "AER", "saer": "SAER"}
 
 
@@ -18,7 +19,7 @@ def markdown(tables: Mapping[str, Any]) -> str:
 def sections(tables: Mapping[str, Any], level: int) -> str:
     """What there is to say of a comparison, under headings of this level."""
     names, mark = [score["name"] for score in tables["scores"]], "#" * level
-    others = [name for name in names if name not in FIRST]
+    others = [name for name in names if name not in FIRST and not (name in TESTED and tables.get("adequacy"))]
     lines = [
         f"{tables['sentences']} sentences; ± is the standard deviation over seeds. Differences are to "
         f"{_text(tables['baseline'])}, in BLEU alone; p is two-sided and of each comparison by itself, over sentences "
@@ -32,6 +33,8 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
         rows = ([row["system"], *(shown(row["scores"].get(name)) for name in others)] for row in tables["systems"])
         lines += ["", f"{mark} Other scores", "", *table([heads, *rows])]
     lines += ["", f"{mark} BLEU by source length", "", *table(_by_length(tables["by_length"]))]
+    if tables.get("adequacy"):
+        lines += ["", f"{mark} Over- and under-translation", "", *_adequacy(tables)]
     if tables["not_compared"]:
         rows = ([one["run"], one["reason"]] for one in tables["not_compared"])
         lines += ["", f"{mark} Not compared", "", *table([["run", "reason"], *rows])]
@@ -39,6 +42,20 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
         rows = ([one["run"], one["note"]] for one in tables["notes"])
         lines += ["", f"{mark} Notes", "", *table([["run", "note"], *rows])]
     return "\n".join(lines) + "\n"
+
+
+def _adequacy(tables: Mapping[str, Any]) -> list[str]:
+    heads = ["system", *(head for name in TESTED for head in (words(name), "Δ", "p"))]
+    rows = []
+    for system, rates in tables["adequacy"].items():
+        own = system == tables["baseline"]
+        cells = ((rate["value"], rate["difference"], rate["p"]) for rate in (rates[name] for name in TESTED))
+        shown_cells = ([f"{value:.2f}", *(["baseline", ""] if own else [_signed(by), _p(p)])] for value, by, p in cells)
+        rows.append([system, *(cell for of_measure in shown_cells for cell in of_measure)])
+    about = (
+        "For each 100 words of the (first) reference, in words as BLEU counts them; less is better. p over sentences."
+    )
+    return [about, "", *table([heads, *rows])]
 
 
 def overview(tests: Mapping[str, Mapping[str, Any]]) -> list[str]:

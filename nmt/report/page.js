@@ -25,6 +25,7 @@ const shownSpread = (spread, write) => {
   const about = ("deviation" in spread ? ` ± ${write(spread.deviation)}` : "") + ("of" in spread ? ` (${spread.of[0]} of ${spread.of[1]})` : "");
   return [write(spread.mean), about ? make("span", { class: "sd" }, about) : null];
 };
+const shownP = value => value === null || value === undefined ? "–" : value < 0.001 ? "<0.001" : value.toFixed(3);
 const whole = value => Math.round(value).toLocaleString("en");
 const signed = value => minus(`${value > 0 ? "+" : ""}${value.toFixed(2)}`);
 
@@ -35,7 +36,7 @@ function columns() {
     value: row => row.scores[name]?.mean, cell: row => shownSpread(row.scores[name], value => value.toFixed(2)),
   }));
   const at = (row, ...path) => path.reduce((node, key) => node?.[key], row.difference);
-  const p = (key, head, title, value) => ({ key, head, title, number: true, value, cell: row => [value(row) < 0.001 ? "<0.001" : value(row)?.toFixed(3) ?? "–"], certain: row => value(row) < 0.05 });
+  const p = (key, head, title, value) => ({ key, head, title, number: true, value, cell: row => [shownP(value(row))], certain: row => value(row) < 0.05 });
   return [
     ...scores,
     { key: "difference", head: "Δ BLEU", title: `to ${tables.baseline}`, number: true, first: -1, value: row => at(row, "bleu") ?? 0, cell: row => [row.difference ? signed(row.difference.bleu) : "0"] },
@@ -210,7 +211,16 @@ function lengthsAndErrors() {
     const bucket = tables.by_length[row.system].find(one => one.name === name);
     return make("td", { class: "number" }, bucket ? bucket.bleu.toFixed(2) : "–", bucket && bucket.low !== null ? make("span", { class: "sd" }, ` [${bucket.low.toFixed(1)}, ${bucket.high.toFixed(1)}]`) : null);
   })));
+  const counted = [["words_too_often", "said too often"], ["words_left_out", "left out"], ["repeated_1grams", "words said again"], ["repeated_2grams", "pairs said again"]];
+  const countedHead = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "system"), ...counted.flatMap(([, title]) => [title, "Δ", "p"].map(text => make("th", { scope: "col", class: "number" }, text)))));
+  const countedRows = tables.systems.map(row => make("tr", {}, make("th", { scope: "row" }, row.system), ...counted.flatMap(([key]) => {
+    const { value, difference, p } = tables.adequacy[row.system][key], own = row.system === tables.baseline;
+    const cell = (text, certain) => make("td", { class: certain ? "number certain" : "number" }, text);
+    return [cell(value.toFixed(2)), cell(own ? "baseline" : signed(difference)), cell(own ? "" : shownP(p), !own && p !== null && p < 0.05)];
+  })));
   part("lengths", "Length, over- and under-translation", null, null, legend(), place,
+    make("details", { id: "adequacy", looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, "Over- and under-translation as a table: for each 100 words of the first reference, in words as BLEU counts them; p over sentences"),
+      make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, countedHead, make("tbody", {}, ...countedRows)))),
     make("details", { looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, "BLEU by length as a table"),
       make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, head, make("tbody", {}, ...rows)))));
 }

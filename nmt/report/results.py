@@ -27,6 +27,7 @@ from nmt.report.settings import name_runs, of_the_model
 from nmt.run import write_json, write_text
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESAMPLES = 10_000  # p of a thousand cannot be told from the luck of many comparisons
 HOW = "a study's commands stand in docs/results.md"
 HEAD = """# Results
 
@@ -73,7 +74,7 @@ def keep(name: str, study: Mapping[str, Any]) -> None:
     begun += _elsewhere(read_json(path)["runs"] if path.exists() else [], rows)
     for test in study["tests"]:
         page = Path(folders[0]) / f"{name}_{test}.html"
-        settings = OmegaConf.merge(defaults_of("compare"), {"output": str(page), "test": test})
+        settings = OmegaConf.merge(defaults_of("compare"), {"output": str(page), "test": test, "resamples": RESAMPLES})
         settings.baseline = study.get("baseline")
         print(compare(folders, settings))
         kept[test] = read_json(page.with_suffix(".json"))

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt.errors import UserError, first_line
-from nmt.evaluation.bleu import sentence_statistics
+from nmt.evaluation.adequacy import sentence_counts
+from nmt.evaluation.bleu import sentence_statistics, words_of
 from nmt.report.reading import UnreadableError, is_number, read_json, read_text, read_yaml
 from nmt.run import name_of_test
 from nmt.search.settings import BESIDE
@@ -74,6 +75,13 @@ class Evaluated:
     def statistics(self) -> np.ndarray:
         """(sentence, 10): what BLEU is made of."""
         return sentence_statistics(self.hypotheses, self.references, **self.counting)
+
+    @cached_property
+    def adequacy(self) -> np.ndarray:
+        """(sentence, 7): what over- and under-translation are made of, in words as BLEU counts them."""
+        said = words_of(self.hypotheses, **self.counting)
+        wanted = words_of([sentence.reference for sentence in self.sentences], **self.counting)
+        return np.array([sentence_counts(*words) for words in zip(said, wanted, strict=True)])
 
     @property
     def counting(self) -> dict[str, Any]:

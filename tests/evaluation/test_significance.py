@@ -10,9 +10,11 @@ import pytest
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
+from nmt.evaluation.adequacy import in_per_cent
 from nmt.evaluation.bleu import bleu_of, corpus_bleu, sentence_statistics
 from nmt.evaluation.significance import (
     bootstrap_p,
+    compare_rates,
     compare_systems,
     draws,
     over_seeds,
@@ -285,3 +287,30 @@ def test_many_runs_are_divided_by_draws():
     assert over_seeds(a, b).p > 0.05
     assert over_seeds(a, [score + 2 for score in b]).p < 0.001
     assert over_seeds(a, [score + 2 for score in b]).p > 0
+
+
+def test_rates_are_compared_by_drawing_sentences_and_counting_anew():
+    draw = np.random.default_rng(1)
+    own, other = (
+        np.stack([np.append(draw.poisson(mean, (30, 6)), draw.poisson(9, (30, 1)), axis=1)] * 2) for mean in (1, 2)
+    )
+    other[1, :5] += 1  # its runs differ
+    found = compare_rates(own, {"same": own, "other": other}, in_per_cent, resamples=80, seed=3)
+    assert {(rate.difference, rate.p) for rate in found["same"]} == {(0.0, 1.0)}
+    for measure in range(6):
+
+        def told(runs, times, measure=measure):
+            return mean(
+                100
+                * sum(int(n) * int(row[measure]) for n, row in zip(times, run, strict=True))
+                / sum(int(n) * int(row[-1]) for n, row in zip(times, run, strict=True))
+                for run in runs
+            )
+
+        once = np.ones(30, dtype=int)
+        rate = found["other"][measure]
+        assert rate.value == pytest.approx(told(other, once))
+        assert rate.difference == pytest.approx(told(other, once) - told(own, once))
+        apart = [told(other, times) - told(own, times) for times in draws(30, 80, 3)]
+        as_far = sum(abs(one - mean(apart)) >= abs(rate.difference) for one in apart)
+        assert rate.p == pytest.approx((as_far + 1) / 81)

@@ -3,7 +3,7 @@
 import pytest
 
 from nmt.data.vocabulary import Vocabulary
-from nmt.evaluation.adequacy import repetition
+from nmt.evaluation.adequacy import over_and_under_translation
 from nmt.evaluation.verb import Said, asked_for
 from nmt.search.translation import Translation
 
@@ -23,7 +23,7 @@ def vocabulary():
 def test_unknown_words_are_asked_for_as_such_where_translations_have_them(vocabulary):
     wanted = asked_for(vocabulary, [REFERENCE], said("the cat <unk> <unk>", "the cat <unk> <unk>"))
     assert wanted == [["the", "cat", "saw", "<unk>", "<unk>", "words"]]
-    assert repetition([["the", "cat", "<unk>", "<unk>"]], wanted)["repeated_1grams"] == 0
+    assert over_and_under_translation([["the", "cat", "<unk>", "<unk>"]], wanted)["repeated_1grams"] == 0
 
 
 def test_unknown_words_that_were_replaced_are_looked_for_as_they_are(vocabulary):

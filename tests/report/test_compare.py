@@ -14,6 +14,7 @@ from report.folders import pairs, write_run
 
 from nmt.command import read_arguments
 from nmt.errors import ConfigurationError, UserError
+from nmt.evaluation.adequacy import over_and_under_translation
 from nmt.report.compare import compare, folders_and_keys
 from nmt.report.runs import find_runs
 
@@ -53,6 +54,25 @@ def sweep(tmp_path):
         mistakes=0.05,
     )
     return folder
+
+
+def test_over_and_under_translation_come_with_difference_and_p(sweep, tmp_path):
+    page, text, tables = compared(tmp_path, sweep)
+    rates = tables["adequacy"]["attention=dot seed=1"]
+    lines = (sweep / "attention=dot,seed=1" / "test" / "sentences.jsonl").read_text(encoding="utf-8").splitlines()
+    pairs_of_words = [[json.loads(line)[key].split() for key in ("hypothesis", "reference")] for line in lines]
+    told = over_and_under_translation(*zip(*pairs_of_words, strict=True))
+    assert {name: rate["value"] for name, rate in rates.items()} == pytest.approx({name: told[name] for name in rates})
+    missing = rates["words_left_out"]
+    of_baseline = tables["adequacy"]["attention=additive"]["words_left_out"]
+    assert missing["difference"] == pytest.approx(missing["value"] - of_baseline["value"])
+    assert missing["difference"] < 0
+    assert (of_baseline["difference"], of_baseline["p"]) == (0, 1)
+    assert data(page, "tables")["adequacy"] == tables["adequacy"]
+    section = text.split("## Over- and under-translation")[1].split("##")[0]
+    cells = [f"{missing['value']:.2f}", f"−{-missing['difference']:.2f}", f"{missing['p']:.3f}"]
+    assert f"| {' | '.join(cells)} |" in section
+    assert "words left out" not in text.split("## Other scores")[1].split("##")[0]
 
 
 def test_what_was_evaluated_in_another_way_is_another_system(sweep, tmp_path):
