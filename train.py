@@ -5,7 +5,7 @@ import sys
 import hydra
 from omegaconf import DictConfig
 
-from nmt.command import in_plain_words, leaves_at_once, repeating
+from nmt.command import in_plain_words, leaves_at_once, repeating, sweep_first
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
@@ -18,5 +18,5 @@ def main(config: DictConfig) -> float | None:
 
 if __name__ == "__main__":
     with in_plain_words():
-        sys.argv[1:] = repeating(sys.argv[1:])
+        sys.argv[1:] = sweep_first(repeating(sys.argv[1:]))
         main()

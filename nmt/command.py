@@ -1,20 +1,16 @@
 """The command line: verbs that read KEY=VALUE, and errors in plain words."""
 
-import difflib
 import errno
 import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hydra import compose
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import (
     ConfigCompositionException,
     InstantiationException,
@@ -28,6 +24,7 @@ from yaml import YAMLError
 
 import nmt.resolvers  # noqa: F401 – the configuration files use them
 from nmt.errors import ConfigurationError, UserError, first_line
+from nmt.kinds import CONFIGURATIONS, check_kinds, choices, closest, misfit
 from nmt.trust import REFERRED
 
 # Overrides of a run that may be somebody else's: none that calls what it names, reads the environment, is an option, or
@@ -38,7 +35,6 @@ PLACES = (
 FOREIGN = re.compile(rf"^[+~]*(?:-|hydra\b|{PLACES})|_target_|\$\{{(?!{REFERRED})")
 OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which a run was a job of
 WANTS_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
-CONFIGURATIONS = Path(__file__).parent.parent / "conf"
 
 
 def _groups_with_choices() -> str:
@@ -46,14 +42,7 @@ def _groups_with_choices() -> str:
     folders = {path.parent for path in CONFIGURATIONS.rglob("[!_]*.yaml")} - {CONFIGURATIONS}
     names = sorted(folder.relative_to(CONFIGURATIONS).as_posix() for folder in folders)
     groups = [name for name in names if not name.startswith(("hydra", "experiment/"))]
-    return "\n".join(f"{name}: {', '.join(_choices(name))}" for name in groups)
-
-
-def _choices(group: str) -> list[str]:
-    """A recipe is named with its paper's folder, which is no group of its own."""
-    folder = CONFIGURATIONS / group.replace(".", "/")
-    files = folder.rglob("[!_]*.yaml") if group == "experiment" else folder.glob("[!_]*.yaml")
-    return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in files)
+    return "\n".join(f"{name}: {', '.join(choices(name))}" for name in groups)
 
 
 OmegaConf.register_new_resolver("groups_with_choices", _groups_with_choices, replace=True)
@@ -84,13 +73,26 @@ def leaves_at_once(job: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
     @functools.wraps(job)
     def guarded(config: DictConfig) -> Any:
         try:
+            check_kinds(HydraConfig.get().overrides.task)
             return job(config)
         except Exception as error:
             if HydraConfig.get().mode == RunMode.MULTIRUN or WANTS_TRACEBACK:
                 raise
-            sys.exit(f"error: {explain(error)}")
+            sys.exit(f"error: {explain(error)}{_more_of(error)}")
 
     return guarded
+
+
+def _more_of(error: BaseException) -> str:
+    """Where the traceback is of what nobody foresaw."""
+    log = Path(HydraConfig.get().runtime.output_dir) / "train.log"
+    return f" (traceback: {log})" if explain(error) == _unforeseen(error) and log.is_file() else ""
+
+
+def sweep_first(arguments: list[str]) -> list[str]:
+    """-m may stand anywhere: after KEY=VALUEs nothing more of them would be read."""
+    flags = [argument for argument in arguments if argument in ("-m", "--multirun")]
+    return [*flags, *(argument for argument in arguments if argument not in flags)]
 
 
 def repeating(arguments: list[str]) -> list[str]:
@@ -141,10 +143,12 @@ def read_arguments(
         if "=" not in argument:
             raise ConfigurationError(f"{argument}: arguments are KEY=VALUE, such as run=FOLDER; --help says more")
     of_data = [argument for argument in arguments if takes_data and argument.startswith("data.")]
+    if takes_data and (named := [argument for argument in arguments if argument.startswith("test=")]):
+        raise ConfigurationError(f"{named[0]}: no such key; a test set is chosen by data.{named[0]}")
     given = OmegaConf.from_dotlist([argument for argument in arguments if argument not in of_data])
     settings = OmegaConf.merge(known, given)
     for key, value in given.items():
-        if wrong := _misfit_of(key, value, known[key]):
+        if wrong := misfit(key, value, known[key]):
             raise ConfigurationError(wrong)
     return settings, of_data
 
@@ -161,7 +165,12 @@ def explain(error: BaseException) -> str:
     for cause in chain:
         if explained := _explain_configuration(cause):
             return explained
-    return _misfit() or f"{type(chain[-1]).__name__}: {first_line(chain[-1])}"
+    return _unforeseen(error)
+
+
+def _unforeseen(error: BaseException) -> str:
+    *_, first = _causes(error)
+    return f"{type(first).__name__}: {first_line(first)}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -173,14 +182,20 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _explain_configuration(error: BaseException) -> str | None:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, choice = error.missing_cfg_file.rpartition("/")
-        choices = [option for option in error.options or [] if not option.startswith("_")]
+        known = [option for option in error.options or [] if not option.startswith("_")]
         if group.startswith("experiment"):  # a recipe is named with its paper's folder
             group, choice = "experiment", error.missing_cfg_file.removeprefix("experiment/")
-            choices = _choices(group)
+            known = choices(group)
         plugin = " (is the package with it installed?)" if group.startswith("hydra/") else ""
-        return f"{group}={choice}: no such choice; there are {', '.join(choices)}{_closest(choice, choices)}{plugin}"
+        plugin = " (pip install -r requirements-optuna.txt)" if choice == "optuna" else plugin
+        return f"{group}={choice}: no such choice; there are {', '.join(known)}{closest(choice, known)}{plugin}"
     if isinstance(error, ValueError) and "Config group override" in str(error):
-        return "an argument has no key before its =: arguments are KEY=VALUE or GROUP=CHOICE"
+        return _explain_group()
+    if isinstance(error, ConfigCompositionException) and (
+        several := re.search(r"Ambiguous value for argument '(.*)'", str(error))
+    ):
+        key = several[1].partition("=")[0]
+        return f"{several[1]}: several values: to sweep over them add -m, a list is {key}=[…,…], a number has a point"
     if isinstance(error, OverrideParseException):
         return f"cannot read the argument {error.override}: {first_line(error)}"
     if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)/(\w+)'. No", str(error))):
@@ -196,18 +211,45 @@ def _explain_configuration(error: BaseException) -> str | None:
     return None
 
 
+def _explain_group() -> str:
+    """Of a command whose choice of a group is no name."""
+    for argument in sys.argv[1:]:
+        group, _, choice = argument.partition("=")
+        group = group.lstrip("+")
+        if group and (CONFIGURATIONS / group).is_dir() and choice not in (known := choices(group)):
+            return f"{group}={choice}: no such choice; there are {', '.join(known)}"
+    return "an argument has no key before its =: arguments are KEY=VALUE or GROUP=CHOICE"
+
+
 def _explain_key(error: OmegaConfBaseException) -> str:
     if "not in struct" in str(error) and isinstance(error.parent_node, DictConfig):
         place = str(error.full_key).rpartition(".")[0]
         siblings = [str(key) for key in error.parent_node if not str(key).startswith(("_", "hydra"))]
-        if not siblings and (choices := _choices(place)):
-            chosen = f"{place.replace('.', '/')}={'|'.join(choices)}"
+        if not siblings and (known := choices(place)):
+            chosen = f"{place.replace('.', '/')}={'|'.join(known)}"
             sweeping = {"-m", "--multirun"} & set(sys.argv)
             hint = f", or, where every choice that is swept has it, write ++{error.full_key}=…" if sweeping else ""
             return f"{error.full_key}: {place} is not chosen; do so with {chosen}{hint}"
-        where = f"{place} has" if place else "there are"
-        return f"{error.full_key}: no such key; {where} {', '.join(siblings)}{_closest(str(error.key), siblings)}"
+        where = (f"{place} has" if place else "there are") if siblings else f"{place} has none"
+        hint = closest(str(error.key), siblings) or _further_down(str(error.key), error.parent_node)
+        others = not str(error.parent_node.get("_target_", "nmt.")).startswith("nmt.")  # takes what is not listed
+        if not hint and (others or place in ("data.tests", "callbacks", "logger")):
+            hint = f" (a new one is added by a +: +{error.full_key})"
+        return f"{error.full_key}: no such key{hint}; {where} {', '.join(siblings)}".rstrip()
     return f"{error.full_key}: {first_line(error)}" if error.full_key else first_line(error)
+
+
+def _further_down(name: str, node: DictConfig) -> str:
+    """Where there are keys of this name."""
+    found = list(_places(name, OmegaConf.to_container(node)))
+    return f" (did you mean {' or '.join(found[:3])}?)" if found else ""
+
+
+def _places(name: str, node: Any, place: str = "") -> Iterator[str]:
+    for key, branch in node.items() if isinstance(node, dict) else ():
+        if key == name and place:
+            yield f"{place}{key}"
+        yield from _places(name, branch, f"{place}{key}.")
 
 
 def _explain_instantiation(error: InstantiationException) -> str | None:
@@ -219,31 +261,4 @@ def _explain_instantiation(error: InstantiationException) -> str | None:
         return f"{where}.{unknown[1]}: no such setting here"
     if absent := re.search(r"missing \d+ required .*argument.*?: (.*?)\\?[\"']*\)", str(error)):
         return f"{where}: needs {absent[1]}"
-    return _misfit() or f"{where}: {first_line(error.__cause__ or error)}"
-
-
-def _misfit() -> str | None:
-    """The first KEY=VALUE of the command whose value is of another kind than the default."""
-    if not (GlobalHydra.instance().is_initialized() and HydraConfig.initialized()):
-        return None
-    overrides = OverridesParser.create().parse_overrides(list(HydraConfig.get().overrides.task))
-    groups = {path.name for path in CONFIGURATIONS.iterdir() if path.is_dir()}
-    chosen = [override.input_line for override in overrides if override.get_key_element().strip("+~") in groups]
-    defaults = compose("config", overrides=chosen)
-    for override in overrides:
-        key, value = override.key_or_group, override.value()
-        if wrong := _misfit_of(key, value, OmegaConf.select(defaults, key)):
-            return wrong
-    return None
-
-
-def _misfit_of(key: str, value: Any, default: Any) -> str | None:
-    for kind, name in (((bool,), "true or false"), ((int, float), "a number")):
-        if isinstance(default, kind) and value is not None and not isinstance(value, kind):
-            return f"{key}={value}: {name} is expected (the default is {default})"
-    return None
-
-
-def _closest(word: str, choices: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(choices), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
+    return f"{where}: {first_line(error.__cause__ or error)}"

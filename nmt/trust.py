@@ -6,7 +6,7 @@ from typing import Any
 
 import hydra.utils
 
-from nmt.errors import UserError
+from nmt.errors import UserError, first_line
 
 TRUSTED = ("nmt.model.", "nmt.data.", "torch.nn.init.")
 READ = ("model", "data")  # of a stored configuration, with what these refer to
@@ -50,7 +50,9 @@ def trust(node: Any, where: str = "model") -> None:
     if isinstance(node, Mapping):
         target = node.get("_target_")
         if target is not None and not _trusted(str(target)):
-            raise UserError(f"{where}._target_={target}: refused; a run may only name {', '.join(TRUSTED)}…")
+            absent = _absent(str(target)) if str(target).startswith(TRUSTED) else None
+            why = f"; there is no such class ({absent})" if absent else ""
+            raise UserError(f"{where}._target_={target}: refused; a run may only name {', '.join(TRUSTED)}…{why}")
         for key, value in node.items():
             trust(value, f"{where}.{key}")
     elif isinstance(node, list):
@@ -58,6 +60,15 @@ def trust(node: Any, where: str = "model") -> None:
             trust(value, f"{where}[{index}]")
     elif isinstance(node, str) and "${" in node:
         raise UserError(f"{where}={node}: refused; this would be computed a second time")
+
+
+def _absent(target: str) -> str | None:
+    """Why it is not there; null: it is."""
+    try:
+        hydra.utils.get_object(target)
+    except Exception as error:
+        return first_line(error.__cause__ or error)
+    return None
 
 
 def _trusted(target: str) -> bool:

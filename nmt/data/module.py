@@ -1,5 +1,6 @@
 """The DataModule: corpora, languages and batches of one experiment."""
 
+import inspect
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -153,6 +154,12 @@ class TranslationData(LightningDataModule):
         absent = [f"data.{key}.{name}" for name, value in files.items() if value is None]
         if absent:
             raise ConfigurationError(f"{' and '.join(absent)} must be given: the files to read")
+        takes = inspect.signature(self.reader).parameters
+        for name in files:
+            if name not in takes:
+                raise ConfigurationError(f"data.{key}.{name}: no such key; there are {', '.join(takes)}")
+        if absent := [name for name, one in takes.items() if one.default is one.empty and name not in files]:
+            raise ConfigurationError(f"data.{key} needs {' and '.join(absent)}")
         return self.reader(**files)
 
     def _tests_at_hand(self) -> dict[str, Pairs]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from nmt.data import toy
 from nmt.data.corpus import Line, file_identity
+from nmt.errors import ConfigurationError
 
 
 class ToyPairs:
@@ -14,6 +15,8 @@ class ToyPairs:
     blank = 0
 
     def __init__(self, split: str, count: int, *, seed: int = 1):
+        if not (isinstance(count, int) and count > 0):
+            raise ConfigurationError(f"data: count={count} of the toy language's {split}: must be at least 1")
         self.split, self.count, self.seed = split, count, seed
 
     @cached_property

@@ -28,6 +28,10 @@ class Vocabulary:
         """The `size` most frequent words, or BPE pieces (specials included), seen at least `minimum_count` times.
 
         `blocks` of lines are read more than once. The same text gives the same numbers."""
+        if size <= len(SPECIAL):
+            raise ConfigurationError(
+                f"data.vocabulary.size={size}: must be above {len(SPECIAL)}, the number of special symbols"
+            )
         if kind == "words":
             tokenizer = Tokenizer(_most_frequent(blocks, size, minimum_count))
         elif kind == "bpe":

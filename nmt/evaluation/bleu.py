@@ -53,6 +53,12 @@ class NistBLEU(BLEU):
         return signature
 
 
+def counter(tokenize: str, lowercase: bool) -> BLEU:
+    if tokenize not in BLEU.TOKENIZERS:
+        raise ConfigurationError(f"tokenize={tokenize}: choose {', '.join(BLEU.TOKENIZERS)}")
+    return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+
+
 FLAVOURS = {
     "13a": lambda: BLEU(tokenize="13a", force=True),  # mteval-v13a, cased
     "lowercase": lambda: BLEU(tokenize="13a", lowercase=True, force=True),
@@ -69,7 +75,7 @@ def corpus_bleu(
     hypotheses: list[str], references: list[str] | list[list[str]], *, tokenize: str = "none", lowercase: bool = False
 ) -> Score:
     """`tokenize: none` compares the words as they stand: for text that is tokenised already."""
-    return _scored(BLEU(tokenize=tokenize, lowercase=lowercase, force=True), hypotheses, references)
+    return _scored(counter(tokenize, lowercase), hypotheses, references)
 
 
 def flavoured_bleu(flavour: str, hypotheses: list[str], references: list[str] | list[list[str]]) -> Score:
@@ -90,7 +96,7 @@ def all_scores(
     """Of detokenised text in a language; `bleu` and what is made of it count as `tokenize` and `lowercase` say."""
     spaceless = language in WITHOUT_SPACES
     ter = TER(case_sensitive=not lowercase, normalized=spaceless, asian_support=spaceless)
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    metric = counter(tokenize, lowercase)
     bleu = metric.corpus_score(hypotheses, _checked(hypotheses, references))
     scores = {
         "bleu": _as_score(metric, bleu),
@@ -115,13 +121,13 @@ def sentence_statistics(
     hypotheses: list[str], references: list[str] | list[list[str]], *, tokenize: str, lowercase: bool
 ) -> np.ndarray:
     """(sentence, 10): words, words of the closest reference, matching n-grams, n-grams; their sums make BLEU."""
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    metric = counter(tokenize, lowercase)
     return np.array(metric._extract_corpus_statistics(hypotheses, _checked(hypotheses, references)))
 
 
 def words_of(lines: list[str], *, tokenize: str, lowercase: bool) -> list[list[str]]:
     """As BLEU counts them."""
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    metric = counter(tokenize, lowercase)
     return [metric._preprocess_segment(line.rstrip()).split() for line in lines]
 
 
@@ -149,7 +155,7 @@ def ribes(
     As RIBES.py 1.03 counts it, but that what `CONTEXT` words do not tell apart is left out: a word said 3,000 times
     would take hours. Sentences without any reference are left out.
     """
-    split = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)._preprocess_segment
+    split = counter(tokenize, lowercase)._preprocess_segment
     lists, found = _checked(hypotheses, references), []
     for hypothesis, *wanted in zip(hypotheses, *lists, strict=True):
         said = split(hypothesis).split()

@@ -23,6 +23,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from nmt.errors import ConfigurationError, UserError
+from nmt.kinds import check_kinds
 from nmt.launch.job import IS_JOB, Job, stop, termination_interrupts
 from nmt.report.paper_table import Entry, write_table
 from nmt.run import scores_path, write_json
@@ -62,6 +63,8 @@ class ProcessLauncher(Launcher):
             raise ConfigurationError("a job of a sweep, or a pretraining stage, cannot be a sweep itself")
         setup_globals()
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
+        for overrides in job_overrides:
+            check_kinds(overrides)
         configs = [self._compose(initial_job_idx + n, overrides) for n, overrides in enumerate(job_overrides)]
         jobs = [_job(overrides, config) for overrides, config in zip(job_overrides, configs, strict=True)]
         if len({job.folder for job in jobs}) < len(jobs):

@@ -56,6 +56,8 @@ class Buffer(nn.Module):
         super().__init__()
         if cells < 1:
             raise ConfigurationError(f"memory.cells={cells}: must be at least 1")
+        if noise < 0:
+            raise ConfigurationError(f"memory.noise={noise}: must be at least 0")
         self.noise, self.resample = noise, resample
         self.start = nn.Linear(annotation_size, hidden_size, bias=False)  # W_INI
         self.register_buffer("perturbation", noise * torch.randn(cells, hidden_size))  # ξ

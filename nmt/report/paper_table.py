@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nmt.errors import ConfigurationError
 from nmt.report.markdown import table, words
 from nmt.report.reading import UnreadableError, read_json
 from nmt.report.spread import shown, spread
@@ -38,7 +39,7 @@ def write_table(folder: Path, tabulated: Mapping[str, Any], entries: Sequence[En
     """`table.md` and `table.json` in the sweep's folder."""
     rows: dict[str, list[Entry]] = {}
     for entry in entries:
-        rows.setdefault(entry.paper["rows"][tabulated["table"]], []).append(entry)
+        rows.setdefault(_row_of(entry, tabulated), []).append(entry)
     scores = list(dict.fromkeys([*ALWAYS, *_given(entry.paper.get("figures", {}) for entry in entries)]))
     content = {
         "title": tabulated["title"],
@@ -48,6 +49,16 @@ def write_table(folder: Path, tabulated: Mapping[str, Any], entries: Sequence[En
     }
     write_json(folder / "table.json", content)
     write_text(folder / "table.md", markdown(content))
+
+
+def _row_of(entry: Entry, tabulated: Mapping[str, Any]) -> str:
+    rows = (entry.paper or {}).get("rows", {})
+    if tabulated["table"] not in rows:
+        raise ConfigurationError(
+            f"{entry.folder.name} is no row of {tabulated['title']}: the table's rows are its experiments, leave out "
+            "experiment="
+        )
+    return rows[tabulated["table"]]
 
 
 def _given(figures: Iterable[Figures]) -> list[str]:

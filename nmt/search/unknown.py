@@ -5,9 +5,15 @@ import numpy as np
 from nmt.data.language import Language
 from nmt.data.vocabulary import SPECIAL, UNKNOWN
 from nmt.data.word_table import WordTable
+from nmt.errors import ConfigurationError
 from nmt.search.translation import Translation
 
 HOW = ("keep", "copy", "translate")
+
+
+def check_unknown(how: str) -> None:
+    if how not in HOW:
+        raise ConfigurationError(f"unknown={how}: choose {', '.join(HOW)}")
 
 
 class UnknownWords:

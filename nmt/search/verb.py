@@ -25,7 +25,7 @@ from nmt.search.ensemble import Ensemble, Member
 from nmt.search.int8 import in_int8
 from nmt.search.settings import Search
 from nmt.search.translation import READ_AHEAD, TextTranslator, Translation
-from nmt.search.unknown import HOW, UnknownWords
+from nmt.search.unknown import UnknownWords, check_unknown
 
 FORMATS = ("text", "json")
 
@@ -51,8 +51,14 @@ def opened(settings: DictConfig) -> tuple[list[Run], TextTranslator]:
 
 def paths_of(settings: DictConfig) -> list[str]:
     """Of the runs that `run` or `runs` name."""
-    if (settings.run is None) == (not settings.runs):
+    if settings.run is None and not settings.runs:
         raise ConfigurationError("run=FOLDER must be given, or 'runs=[FOLDER,FOLDER]' for several")
+    if settings.run is not None and settings.runs:
+        raise ConfigurationError("run and runs both say what translates: give one")
+    if isinstance(settings.runs, str):
+        raise ConfigurationError(
+            f"runs={settings.runs}: several are given as 'runs=[FOLDER,FOLDER]', one as run=FOLDER"
+        )
     return [str(path) for path in settings.runs or [settings.run]]
 
 
@@ -100,8 +106,7 @@ def search_of(settings: DictConfig) -> Search:
 
 def replacing(runs: list[Run], how: str) -> Callable[[Translation], Translation]:
     """What happens to words the vocabulary lacks."""
-    if how not in HOW:
-        raise ConfigurationError(f"unknown={how}: choose {', '.join(HOW)}")
+    check_unknown(how)
     if how == "keep":
         return lambda translation: translation
     table = runs[0].word_table() if how == "translate" else None

@@ -1,5 +1,6 @@
 """From a composed configuration to a finished run: data → model → callbacks → loggers → trainer → fit."""
 
+import copy
 import importlib.metadata
 import logging
 import os
@@ -27,15 +28,18 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
+from nmt.command import explain
 from nmt.data.batches import Batch
 from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError, UserError, first_line
+from nmt.evaluation.bleu import counter
 from nmt.evaluation.verb import evaluate_run
 from nmt.machine import machine
 from nmt.run import CANDIDATES, build_model, leaves, load_checkpoint, scores_path, write_json, write_text
+from nmt.search.unknown import check_unknown
 from nmt.training.finite import Finite
-from nmt.training.module import Training, parameter_counts
+from nmt.training.module import Training, check_loss, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
 from nmt.training.resume import Before, CompletedAlreadyError, alone_in, settle
 from nmt.training.transfer import initialize_from
@@ -43,6 +47,7 @@ from nmt.training.transfer import initialize_from
 log = logging.getLogger(__name__)
 
 LOST_RANK = re.compile("gloo.*(Connection|Read error|Write error|Timed out|timeout)|NCCL|Socket")
+PRECISIONS = ("highest", "high", "medium")
 VERSIONS = (
     "torch", "pytorch-lightning", "hydra-core", "numpy", "tokenizers", "sacremoses", "sacrebleu", "wandb",
 )  # fmt: skip
@@ -65,10 +70,13 @@ def train(config: DictConfig) -> float | None:
 def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
     with recorded(folder, before) as record:
         summary = record.summary
+        _check(config)
         _settle_surroundings(config)
         if config.repeats:
             _say_what_changed(config)
         data = hydra.utils.instantiate(config.data)
+        if config.data.test is not None:
+            data.test_pairs()  # or its name is found to be wrong when training is done
         prepared = data.prepare()
         place = place_of(config, HydraConfig.get().overrides.task)
         module = compose_module(config, prepared, folder, data.candidate_lists())
@@ -92,6 +100,25 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
                 evaluate_run(folder, config.score_unknown)
             offer(folder, place, before.of_another)
     return summary.get("best", {}).get("score")
+
+
+def _check(config: DictConfig) -> None:
+    """What would else be found wrong only after the corpus is prepared, which may take hours, or not at all."""
+    check_loss(**config.loss)
+    check_unknown(config.score_unknown)
+    counter(**config.data.score)
+    if config.threads is not None and not (isinstance(config.threads, int) and config.threads > 0):
+        raise ConfigurationError(f"threads={config.threads}: must be a number of threads, at least 1, or null")
+    if config.matmul_precision not in PRECISIONS:
+        raise ConfigurationError(f"matmul_precision={config.matmul_precision}: choose {', '.join(PRECISIONS)}")
+    if (config.trainer.gradient_clip_val or 0) < 0:
+        raise ConfigurationError(f"trainer.gradient_clip_val={config.trainer.gradient_clip_val}: must be at least 0")
+    if config.fresh and not (config.init_from or config.pretraining):
+        raise ConfigurationError(f"fresh={config.fresh}: all weights are, without init_from= or pretraining=")
+    trial = copy.deepcopy(config)
+    trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
+    with torch.device("meta"):  # takes neither memory nor time, whatever the sizes
+        build_model(trial)
 
 
 def initialized(config: DictConfig, module: Training) -> dict[str, Any]:
@@ -134,7 +161,7 @@ def recorded(folder: Path, before: Before) -> Iterator[Record]:
     except BaseException as error:
         stopped = _status_of_signal(error)
         summary["status"] = "interrupted" if stopped else "failed"
-        told = f"stopped by {signal.Signals(stopped - 128).name}" if stopped else f"{type(error).__name__}: {error}"
+        told = f"stopped by {signal.Signals(stopped - 128).name}" if stopped else explain(error)
         summary["error"] = told
         summary["traceback"] = traceback.format_exc()
         log.debug("the traceback", exc_info=True)
@@ -165,6 +192,11 @@ def explained(module: Training) -> Iterator[None]:
         yield
     except RuntimeError as error:
         reason = first_line(error)
+        if "Error(s) in loading state_dict" in reason:
+            raise UserError(
+                f"ckpt_path={module.trainer.ckpt_path}: is of a model with other settings; init_from= takes over "
+                "weights by their names"
+            ) from error
         if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in reason:
             raise UserError(_out_of_memory(module.batches, reason)) from error
         if LOST_RANK.search(reason):

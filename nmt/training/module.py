@@ -22,6 +22,13 @@ from nmt.training.gradients import clip_norm
 from nmt.training.ranks import gathered, summed
 
 
+def check_loss(label_smoothing: float, normalize: str) -> None:
+    if normalize not in ("words", "sentences", "sum"):
+        raise ConfigurationError(f"loss.normalize={normalize}: choose words, sentences or sum")
+    if not 0 <= label_smoothing < 1:
+        raise ConfigurationError(f"loss.label_smoothing={label_smoothing}: must be at least 0, and below 1")
+
+
 class Training(pytorch_lightning.LightningModule):
     """Loss, optimiser, and validation by perplexity and by BLEU of a real search.
 
@@ -45,8 +52,7 @@ class Training(pytorch_lightning.LightningModule):
         record: Mapping[str, Any],
     ):
         super().__init__()
-        if normalize not in ("words", "sentences", "sum"):
-            raise ConfigurationError(f"loss.normalize={normalize}: choose words, sentences or sum")
+        check_loss(label_smoothing, normalize)
         self.model = model
         self.make_optimizer, self.make_schedule = optimizer, schedule
         self.prepared, self.candidates, self.validation_search = prepared, candidates, validation_search

@@ -8,7 +8,7 @@ from commands import answer, command
 
 MISTAKES = {
     "attention=adittive": "attention=adittive: no such choice; there are additive, concat,.*did you mean additive",
-    "attenton=dot": "attenton: no such key;.*did you mean attention",
+    "attenton=dot": r"attenton: no such key \(did you mean attention\?\); there are size, data",
     "attention.foo=1": "attention.foo: no such key; attention has context_size, window, history",
     "attention=none attention/window=local_m": "attention/window: the attention chosen has no window; leave it out",
     "attention.window.half_width=3": r"attention.window.half_width: .* do so with attention/window=local_m\|local_p$",
@@ -19,8 +19,36 @@ MISTAKES = {
     "attention=coverage_fertility attention.coverage.most=0.0": "attention.coverage.most=0.0 must be above 0",
     "memory=buffer memory.cells=0": "memory.cells=0: must be at least 1",
     "+attention.foo=1": "attention.foo: no such setting here",
-    "trainer.max_epoch=3": "trainer.max_epoch: no such key;.*did you mean max_epochs",
+    "trainer.max_epoch=3": r"trainer.max_epoch: no such key \(did you mean max_epochs\?\); trainer has ",
     "optimizer.lr=fast": r"optimizer.lr=fast: a number is expected \(the default is 0.001\)",
+    "optimizer.lr=0,001": "optimizer.lr=0,001: several values: to sweep over them add -m, a list is",
+    "optimizer.betas=3": r"optimizer.betas: no such key \(a new one is added by a \+: \+optimizer.betas\)",
+    "decoder=luong encoder=lstm attention=general decoder.input_feeding=no": "decoder.input_feeding=no: true or false",
+    "dropout=true": r"dropout=true: a number is expected \(the default is 0.2\)",
+    "trainer.max_epochs=2.5": "trainer.max_epochs=2.5: a whole number is expected",
+    "score_test=1": r"score_test=1: true or false is expected \(the default is false\)",
+    "attention.score._target_=nmt.model.attention.score.Mine": ".*Mine: refused;.*there is no such class",
+    "attention.score=dot": "attention.score=dot: dot is a choice of a group; write attention/score=dot",
+    "data.candidates=lists": "data.candidates=lists: lists is a choice of a group; write data/candidates=lists",
+    "validation=beam": r"validation=beam: has settings of its own \(beam\); give one as validation.NAME=VALUE",
+    "++drpout=0.3": r"drpout: no such key, nothing would read it \(did you mean dropout\?\)",
+    "++size.hiden=3": r"size.hiden: no such key, nothing would read it \(did you mean hidden\?\)",
+    "size=512": "size=512: no such choice; there are base,.*tiny",
+    "max_epochs=3": r"max_epochs: no such key \(did you mean trainer.max_epochs\?\)",
+    "data.test=tst": "data.test=tst: no such test set; choose one of test, long, valid",
+    "+data.tests.news.source=x": "data.tests.news.source: no such key; there are split, count",
+    "+data.tests.news.split=test": "data.tests.news needs count",
+    "data.train.count=-200": "data: count=-200 of the toy language's train: must be at least 1",
+    "data.vocabulary.size=2": "data.vocabulary.size=2: must be above 4",
+    "data.score.tokenize=moses": "tokenize=moses: choose none, ",
+    "loss.label_smoothing=2": "loss.label_smoothing=2: must be at least 0, and below 1",
+    "loss.normalize=word": "loss.normalize=word: choose words, sentences or sum",
+    "trainer.gradient_clip_val=-1": "trainer.gradient_clip_val=-1: must be at least 0",
+    "memory=buffer memory.noise=-1.0": "memory.noise=-1.0: must be at least 0",
+    "matmul_precision=low": "matmul_precision=low: choose highest, high, medium",
+    "threads=-2": "threads=-2: must be a number of threads",
+    "fresh=[a]": r"fresh=\['a'\]: all weights are, without init_from= or pretraining=",
+    "score_unknown=tranlate": "unknown=tranlate: choose keep, copy, translate",
     "size.hidden=abc": r"size.hidden=abc: a number is expected \(the default is 32\)",
     "data.source.tokenizer=mose": "data.source.tokenizer or data.target.tokenizer is mose: choose none, moses",
     "data.batches.unit=words": "data.batches.unit=words: choose sentences or tokens",
@@ -60,9 +88,14 @@ def test_a_mistaken_training_command_is_answered_in_one_line(mistake, tmp_path, 
     ("verb", "arguments", "message"),
     [
         ("evaluate", ["run"], "run: arguments are KEY=VALUE, such as run=FOLDER"),
-        ("evaluate", ["beem=3"], r"beem: no such key; there are .* \(did you mean beam\?\)"),
+        ("evaluate", ["beem=3"], r"beem: no such key \(did you mean beam\?\); there are .*"),
         ("evaluate", [], "run=FOLDER must be given"),
         ("translate", ["run=/nowhere"], "run=/nowhere: no such folder or checkpoint"),
+        ("evaluate", ["run=a", "test=long"], "test=long: no such key; a test set is chosen by data.test=long"),
+        ("evaluate", ["runs=/a/b"], r"runs=/a/b: several are given as 'runs=\[FOLDER,FOLDER\]', one as run=FOLDER"),
+        ("evaluate", ["run=a", "runs=[b,c]"], "run and runs both say what translates: give one"),
+        ("evaluate", ["as_json=yess"], r"as_json=yess: true or false is expected \(the default is false\)"),
+        ("translate", ["beam=2.5"], r"beam=2.5: a whole number is expected \(the default is 5\)"),
         ("translate", ["beam=wide"], r"beam=wide: a number is expected \(the default is 5\)"),
     ],
 )
@@ -70,6 +103,28 @@ def test_a_mistaken_command_is_answered_in_one_line(verb, arguments, message, ca
     status, said = answer(verb, *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
     assert re.fullmatch(f"error: {message}.*\n", said), said
+
+
+@pytest.mark.parametrize("flag", [["-m"], []])
+def test_a_sweep_with_a_mistake_in_one_job_starts_none(tmp_path, flag, capfd, monkeypatch):
+    """Wherever its -m stands."""
+    given = ["size=tiny", "logger=none", f"hydra.sweep.dir={tmp_path}", "decoder=luong", "encoder=lstm"]
+    swept = ["attention=general", "decoder.input_feeding=true,no"]
+    arguments = [*flag, *given, *swept] if flag else [*given, "-m", *swept]
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert said.strip().split("\n")[-1].startswith("error: decoder.input_feeding=no: true or false is expected")
+    assert not list(tmp_path.glob("*/train.log"))
+
+
+def test_what_nobody_foresaw_says_where_its_traceback_is(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("nmt.training.experiment.make_trainer", lambda *_: 1 / 0)
+    arguments = ("size=tiny", "logger=none", "data.train.count=50", f"hydra.run.dir={tmp_path}")
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    last = said.strip().split("\n")[-1]
+    assert status == 1
+    assert last == f"error: ZeroDivisionError: division by zero (traceback: {tmp_path}/train.log)"
+    assert "make_trainer" in (tmp_path / "train.log").read_text()
 
 
 def test_a_real_command_ends_with_its_error_alone(tmp_path):

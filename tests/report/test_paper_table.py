@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from report.folders import evaluate, pairs, write_run
 
+from nmt.errors import ConfigurationError
 from nmt.report.paper_table import Entry, write_table
 
 TABLE = {"table": "table2", "title": "Alignment quality"}
@@ -72,6 +73,12 @@ def test_what_the_paper_measures_stands_beside_its_figures(tmp_path):
         f"Linguistic, {own:.2f}, , 5.00, , , , all 66.3, 1, ",
         "Neural, , , , , , , , , waiting",
     ]
+
+
+@pytest.mark.parametrize("paper", [None, {"rows": {"table1": "Base"}}])
+def test_what_is_no_row_of_the_table_is_named(tmp_path, paper):
+    with pytest.raises(ConfigurationError, match=r"seed=1 is no row of .*: the table's rows are its experiments"):
+        written(tmp_path, Entry(paper, 1, tmp_path / "seed=1", "waiting"))
 
 
 def test_a_damaged_file_costs_its_run_alone(tmp_path):

@@ -1,0 +1,99 @@
+"""Whether KEY=VALUEs are of the kinds of the defaults: asked before anything else is done.
+
+YAML 1.2, which Hydra reads, takes yes, no, on and off for words, and Python every word for true.
+"""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hydra import compose
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+
+from nmt.errors import ConfigurationError
+
+CONFIGURATIONS = Path(__file__).parent.parent / "conf"
+FREE = ("trainer.devices", "deterministic", "trainer.deterministic")  # Lightning takes words for them too
+FRACTIONS = ("trainer.limit_", "trainer.overfit_batches")  # a whole number of batches, or a part of all
+
+
+def choices(group: str) -> list[str]:
+    """A recipe is named with its paper's folder, which is no group of its own."""
+    folder = CONFIGURATIONS / group.replace(".", "/")
+    files = folder.rglob("[!_]*.yaml") if group == "experiment" else folder.glob("[!_]*.yaml")
+    return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in files)
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def check_kinds(arguments: Sequence[str]) -> None:
+    """Of a composed command, one job's. Raises at the first value that its default tells to be wrong, and at new keys
+    where nothing would read them."""
+    overrides = OverridesParser.create().parse_overrides(list(arguments))
+    try:
+        defaults = _defaults(tuple(one.input_line for one in overrides if _is_group(one)))
+    except HydraException:  # choices that need other overrides to fit together: nothing is known of defaults
+        return
+    for override in overrides:
+        if _is_group(override) or override.is_delete() or override.key_or_group.startswith("hydra"):
+            continue
+        key, value = override.key_or_group, override.value()
+        default = OmegaConf.select(defaults, key, throw_on_resolution_failure=False)
+        if wrong := _new(override, defaults) or misfit(key, value, default):
+            raise ConfigurationError(wrong)
+
+
+@cache
+def _defaults(chosen: tuple[str, ...]) -> DictConfig:
+    return compose("config", overrides=list(chosen))
+
+
+def _is_group(override: Override) -> bool:
+    """attention/score=dot, attention=dot; not attention.score=…"""
+    return (CONFIGURATIONS / override.key_or_group).is_dir()
+
+
+def _new(override: Override, defaults: DictConfig) -> str | None:
+    """Where no class takes what is added, nobody sees that it is misspelt."""
+    if not (override.is_add() or override.is_force_add()):
+        return None
+    first, _, rest = override.key_or_group.partition(".")
+    known, key = (defaults.get("size", {}), rest) if first == "size" and rest else (defaults, first)
+    if key in known:
+        return None
+    return f"{override.key_or_group}: no such key, nothing would read it{closest(key, map(str, known))}"
+
+
+def misfit(key: str, value: Any, default: Any) -> str | None:
+    """What is wrong, in words; null is of every kind, and what refers to another value is not looked at."""
+    if value is None or key in FREE or (isinstance(value, str) and "${" in value):
+        return None
+    if isinstance(value, str) and value in choices(key):
+        return f"{key}={value}: {value} is a choice of a group; write {key.replace('.', '/')}={value}"
+    if isinstance(default, DictConfig) and not isinstance(value, dict | DictConfig):
+        keys = ", ".join(str(name) for name in default if not str(name).startswith("_"))
+        return f"{key}={value}: has settings of its own ({keys}); give one as {key}.NAME=VALUE"
+    if wanted := _wanted(key, value, default):
+        said = str(value).lower() if isinstance(value, bool) else value
+        return f"{key}={said}: {wanted} is expected (the default is {str(default).lower()})"
+    return None
+
+
+def _wanted(key: str, value: Any, default: Any) -> str | None:
+    """Words for the default's kind, if the value is of another."""
+    if isinstance(default, bool):
+        return None if isinstance(value, bool) else "true or false"
+    if not isinstance(default, int | float):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "a number"
+    whole = isinstance(default, int) and not key.startswith(FRACTIONS)
+    return "a whole number" if whole and isinstance(value, float) else None
