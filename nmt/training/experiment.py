@@ -84,7 +84,7 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
         summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
         record.write()
         log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
-        record.loggers = [hydra.utils.instantiate(logger) for logger in config.logger.values()]
+        record.loggers = [_quiet(hydra.utils.instantiate(logger)) for logger in config.logger.values()]
         trainer = make_trainer(config, folder, record.loggers)
         for logger in record.loggers:
             logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
@@ -294,6 +294,13 @@ def make_trainer(config: DictConfig, folder: Path, loggers: list[Logger]) -> Tra
         default_root_dir=str(folder),
         enable_progress_bar=sys.stderr.isatty(),
     )
+
+
+def _quiet(logger: Logger) -> Logger:
+    """Lightning hands `anonymous` on even where it is not given, and W&B warns that it has no effect."""
+    if isinstance(logger, WandbLogger):
+        logger._wandb_init.pop("anonymous", None)
+    return logger
 
 
 def _results(trainer: Trainer, metrics_before: Mapping[str, float]) -> dict[str, Any]:
