@@ -304,8 +304,8 @@ def test_several_runs_translate_and_are_scored_as_one(run, tmp_path):
         command("translate", f"runs=[{run},{run}]", stdin=line).stdout
         == command("translate", f"run={run}", stdin=line).stdout
     )
-    for wrong in (("runs=[]",), (f"run={run}", twice)):
-        assert "or 'runs=[FOLDER,FOLDER]'" in command("translate", *wrong, stdin=line, check=False).stderr
+    for wrong, message in ((("runs=[]",), "or 'runs=[FOLDER,FOLDER]'"), ((f"run={run}", twice), "give one")):
+        assert message in command("translate", *wrong, stdin=line, check=False).stderr
 
 
 def test_runs_with_other_words_are_not_mixed(run, tmp_path):
