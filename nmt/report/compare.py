@@ -18,10 +18,11 @@ from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.adequacy import MEASURES, in_per_cent
 from nmt.evaluation.by_length import BOUNDS, by_length
 from nmt.evaluation.significance import compare_rates, compare_systems, over_seeds
+from nmt.report.evaluated import Evaluated, Sentence
 from nmt.report.markdown import markdown
 from nmt.report.page import assembled, contents
 from nmt.report.reading import UnreadableError, showable
-from nmt.report.runs import Evaluated, LeftOut, RunFolder, Sentence, find_runs
+from nmt.report.runs import LeftOut, RunFolder, find_runs
 from nmt.report.settings import differing, folded, name_of_system, name_runs, settings_of, unique, without_seed
 from nmt.report.spread import spread
 from nmt.run import write_json, write_text

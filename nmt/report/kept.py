@@ -18,8 +18,9 @@ from omegaconf import OmegaConf
 
 from nmt.errors import UserError, first_line
 from nmt.evaluation.verb import test_set
+from nmt.report.evaluated import digest_of
 from nmt.report.reading import UnreadableError
-from nmt.report.runs import RunFolder, digest_of
+from nmt.report.runs import RunFolder
 from nmt.run import CHECKPOINTS, data_of, read_summary, write_json, write_text
 
 SUFFIX = ".json.gz"

@@ -14,7 +14,8 @@ import numpy as np
 from sacrebleu.metrics import BLEU
 
 from nmt.evaluation.bleu import ORDER
-from nmt.report.runs import Evaluated, RunFolder, Sentence
+from nmt.report.evaluated import Evaluated, Sentence
+from nmt.report.runs import RunFolder
 
 FAINT = 0.02  # a weight below it is shown as none
 TOGETHER = 25  # sentences of a chunk of alignments

@@ -82,7 +82,8 @@ def _row(name: str, runs: Sequence[Entry], scores: Sequence[str]) -> dict[str, A
 def _scored(folder: Path) -> Scored | None:
     """On the run's own test set, whatever else it was evaluated on since. None too where the file is damaged: a row
     lacks it, the sweep goes on."""
-    from nmt.report.runs import RunFolder, scores_of  # and with it sacrebleu, for which no launcher need wait
+    from nmt.report.evaluated import scores_of
+    from nmt.report.runs import RunFolder  # and with it sacrebleu, for which no launcher need wait
 
     test = RunFolder(folder).own_test
     try:

@@ -8,9 +8,10 @@ import pytest
 from report.folders import pairs, write_run
 
 from nmt.errors import UserError
+from nmt.report.curves import POINTS, read_curves, thinned
 from nmt.report.packed import packed_alignments, sentence_bleu
 from nmt.report.reading import UnreadableError
-from nmt.report.runs import POINTS, RunFolder, find_runs, read_curves, thinned
+from nmt.report.runs import RunFolder, find_runs
 from nmt.report.settings import differing, folded, leaves, name_of_system, name_runs, settings_of
 from nmt.run import save_checkpoint
 from nmt.training.experiment import _results
