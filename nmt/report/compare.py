@@ -29,6 +29,7 @@ from nmt.run import write_json, write_text
 
 LOWER_IS_BETTER = ("ter", "tb", "words_", "source_unattended", "loss", "perplexity", "aer", "saer", "repeated_")
 BEST_AT_1 = ("length_ratio",)
+TESTED = ("words_too_often", "words_left_out", "repeated_1grams", "repeated_2grams")  # of `MEASURES`, with p
 SHORT_BOUNDS = (5, 10, 15, 20, 25, 30)  # where few sources are longer
 LONG = 30
 NAMED = 8  # runs, where a message lists those there are
@@ -342,7 +343,7 @@ def _adequacy(found: Field, resamples: int) -> dict[str, dict[str, dict[str, Any
     counts = {system.name: np.array([one.on.adequacy for one in system.members]) for system in found.systems}
     rates = compare_rates(counts[found.baseline.name], counts, in_per_cent, resamples=resamples)
     return {
-        name: {measure: rate._asdict() for measure, rate in zip(MEASURES, of_system, strict=True)}
+        name: {measure: of_system[MEASURES.index(measure)]._asdict() for measure in TESTED}
         for name, of_system in rates.items()
     }
 

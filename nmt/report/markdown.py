@@ -8,7 +8,6 @@ from nmt.report.settings import without_seed
 from nmt.report.spread import shown
 
 FIRST = ("bleu", "chrf", "ter", "perplexity", "aer")  # scores of the first table; all others follow in a second
-TESTED = ("words_too_often", "words_left_out", "repeated_1grams", "repeated_2grams")  # in a third, with p
 CALLED = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "aer": "AER", "saer": "SAER"}
 
 
@@ -19,7 +18,8 @@ def markdown(tables: Mapping[str, Any]) -> str:
 def sections(tables: Mapping[str, Any], level: int) -> str:
     """What there is to say of a comparison, under headings of this level."""
     names, mark = [score["name"] for score in tables["scores"]], "#" * level
-    others = [name for name in names if name not in FIRST and not (name in TESTED and tables.get("adequacy"))]
+    tested = list(tables.get("adequacy", {}).get(tables["baseline"], {}))  # in a table of their own, with p
+    others = [name for name in names if name not in (*FIRST, *tested)]
     lines = [
         f"{tables['sentences']} sentences; ± is the standard deviation over seeds. Differences are to "
         f"{_text(tables['baseline'])}, in BLEU alone; p is two-sided and of each comparison by itself, over sentences "
@@ -33,8 +33,8 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
         rows = ([row["system"], *(shown(row["scores"].get(name)) for name in others)] for row in tables["systems"])
         lines += ["", f"{mark} Other scores", "", *table([heads, *rows])]
     lines += ["", f"{mark} BLEU by source length", "", *table(_by_length(tables["by_length"]))]
-    if tables.get("adequacy"):
-        lines += ["", f"{mark} Over- and under-translation", "", *_adequacy(tables)]
+    if tested:
+        lines += ["", f"{mark} Over- and under-translation", "", *_adequacy(tables, tested)]
     if tables["not_compared"]:
         rows = ([one["run"], one["reason"]] for one in tables["not_compared"])
         lines += ["", f"{mark} Not compared", "", *table([["run", "reason"], *rows])]
@@ -44,12 +44,12 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _adequacy(tables: Mapping[str, Any]) -> list[str]:
-    heads = ["system", *(head for name in TESTED for head in (words(name), "Δ", "p"))]
+def _adequacy(tables: Mapping[str, Any], tested: Sequence[str]) -> list[str]:
+    heads = ["system", *(head for name in tested for head in (words(name), "Δ", "p"))]
     rows = []
     for system, rates in tables["adequacy"].items():
         own = system == tables["baseline"]
-        cells = ((rate["value"], rate["difference"], rate["p"]) for rate in (rates[name] for name in TESTED))
+        cells = ((rate["value"], rate["difference"], rate["p"]) for rate in (rates[name] for name in tested))
         shown_cells = ([f"{value:.2f}", *(["baseline", ""] if own else [_signed(by), _p(p)])] for value, by, p in cells)
         rows.append([system, *(cell for of_measure in shown_cells for cell in of_measure)])
     about = (

@@ -211,10 +211,10 @@ function lengthsAndErrors() {
     const bucket = tables.by_length[row.system].find(one => one.name === name);
     return make("td", { class: "number" }, bucket ? bucket.bleu.toFixed(2) : "–", bucket && bucket.low !== null ? make("span", { class: "sd" }, ` [${bucket.low.toFixed(1)}, ${bucket.high.toFixed(1)}]`) : null);
   })));
-  const counted = [["words_too_often", "said too often"], ["words_left_out", "left out"], ["repeated_1grams", "words said again"], ["repeated_2grams", "pairs said again"]];
-  const countedHead = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "system"), ...counted.flatMap(([, title]) => [title, "Δ", "p"].map(text => make("th", { scope: "col", class: "number" }, text)))));
-  const countedRows = tables.systems.map(row => make("tr", {}, make("th", { scope: "row" }, row.system), ...counted.flatMap(([key]) => {
-    const { value, difference, p } = tables.adequacy[row.system][key], own = row.system === tables.baseline;
+  const counted = Object.keys(tables.adequacy[tables.baseline]);
+  const countedHead = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "system"), ...counted.flatMap(name => [wordsOf(name), "Δ", "p"].map(text => make("th", { scope: "col", class: "number" }, text)))));
+  const countedRows = tables.systems.map(row => make("tr", {}, make("th", { scope: "row" }, row.system), ...counted.flatMap(name => {
+    const { value, difference, p } = tables.adequacy[row.system][name], own = row.system === tables.baseline;
     const cell = (text, certain) => make("td", { class: certain ? "number certain" : "number" }, text);
     return [cell(value.toFixed(2)), cell(own ? "baseline" : signed(difference)), cell(own ? "" : shownP(p), !own && p !== null && p < 0.05)];
   })));
