@@ -74,6 +74,8 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
         _settle_surroundings(config)
         if config.repeats:
             _say_what_changed(config)
+        loggers = [_quiet(hydra.utils.instantiate(logger)) for logger in config.logger.values()]
+        trainer = make_trainer(config, folder, loggers)  # or what it refuses is found when data is prepared
         data = hydra.utils.instantiate(config.data)
         if config.data.test is not None:
             data.test_pairs()  # or its name is found to be wrong when training is done
@@ -84,9 +86,8 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
         summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
         record.write()
         log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
-        record.loggers = [_quiet(hydra.utils.instantiate(logger)) for logger in config.logger.values()]
-        trainer = make_trainer(config, folder, record.loggers)
-        for logger in record.loggers:
+        record.loggers = loggers
+        for logger in loggers:
             logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
         try:
             with explained(module):
@@ -111,6 +112,11 @@ def _check(config: DictConfig) -> None:
         raise ConfigurationError(f"threads={config.threads}: must be a number of threads, at least 1, or null")
     if config.matmul_precision not in PRECISIONS:
         raise ConfigurationError(f"matmul_precision={config.matmul_precision}: choose {', '.join(PRECISIONS)}")
+    if config.trainer.accelerator in ("gpu", "cuda") and not torch.accelerator.is_available():
+        raise ConfigurationError(
+            f"trainer.accelerator={config.trainer.accelerator}: torch {torch.__version__} finds no GPU here; "
+            "trainer=cpu trains without"
+        )
     if (config.trainer.gradient_clip_val or 0) < 0:
         raise ConfigurationError(f"trainer.gradient_clip_val={config.trainer.gradient_clip_val}: must be at least 0")
     if config.fresh and not (config.init_from or config.pretraining):

@@ -117,6 +117,21 @@ def test_a_sweep_with_a_mistake_in_one_job_starts_none(tmp_path, flag, capfd, mo
     assert not list(tmp_path.glob("*/train.log"))
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("trainer=gpu", "trainer.accelerator=gpu: torch [^ ]+ finds no GPU here; trainer=cpu trains without"),
+        ("trainer.precision=17", "trainer: Precision 17 is invalid"),
+    ],
+)
+def test_what_the_trainer_cannot_have_is_missed_before_data_is_looked_at(asked, message, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
+    arguments = ("size=tiny", "logger=none", "data=multi30k", f"hydra.run.dir={tmp_path}", asked)
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
+    assert status == 1
+    assert re.search(f"^error: {message}", said.strip().split("\n")[-1]), said
+
+
 def test_what_nobody_foresaw_says_where_its_traceback_is(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("nmt.training.experiment.make_trainer", lambda *_: 1 / 0)
     arguments = ("size=tiny", "logger=none", "data.train.count=50", f"hydra.run.dir={tmp_path}")
