@@ -251,6 +251,7 @@ def tabulated(found: Field, resamples: int) -> dict[str, Any]:
         "baseline": found.baseline.name,
         "resamples": resamples,
         "scores": _score_names(found.runs),
+        "validation": _monitored(found.runs),
         "settings": list(found.systems[0].settings),
         "systems": [_row(system, differences.get(system.name)) for system in found.systems],
         "by_length": _by_length(found, resamples),
@@ -286,6 +287,12 @@ def _score_names(runs: Sequence[Compared]) -> list[dict[str, str]]:
     ]
 
 
+def _monitored(runs: Sequence[Compared]) -> str | None:
+    """What all runs chose their best checkpoint by; None where it is not the same."""
+    names = {one.run.best.get("metric") for one in runs} - {None}
+    return names.pop() if len(names) == 1 else None
+
+
 def _better(score: str) -> str:
     return "nearest 1" if score in BEST_AT_1 else "lower" if score.startswith(LOWER_IS_BETTER) else "higher"
 
@@ -301,6 +308,7 @@ def _row(system: System, difference: dict[str, Any] | None) -> dict[str, Any]:
         "seeds": [one.run.seed for one in members],
         "scores": {name: spread([one.on.scores.get(name) for one in members]) for name in names},
         "difference": difference,
+        "validation": spread([one.run.best.get("score") for one in members]),
         "parameters": parameters.get("total") if isinstance(parameters, Mapping) else None,
         "tokens_per_second": spread([_speed(one.run) for one in members]),
         "seconds": spread([summary.get("wall_seconds") for summary in summaries]),
@@ -322,12 +330,13 @@ def _differences(found: Field, resamples: int) -> dict[str, dict[str, Any]]:
         return {}
     statistics = {system.name: system.statistics for system in others}
     by_sentence = compare_systems(own.statistics, statistics, resamples=resamples)
-    bleu = [one.on.scores["bleu"] for one in own.members]
+    bleu = {system.name: [one.on.scores["bleu"] for one in system.members] for system in found.systems}
+    by_seed = over_seeds(bleu.pop(own.name), bleu)
     return {
         system.name: {
             "bleu": _bleu(system) - _bleu(own),
             "by_sentence": _by_sentence(by_sentence[place]),
-            "p_seeds": over_seeds(bleu, [one.on.scores["bleu"] for one in system.members]).p,
+            "p_seeds": by_seed[system.name],
         }
         for place, system in enumerate(others, start=1)
     }
@@ -342,10 +351,15 @@ def _adequacy(found: Field, resamples: int) -> dict[str, dict[str, dict[str, Any
     """Over- and under-translation of each system; the baseline's differs from itself by nothing."""
     counts = {system.name: np.array([one.on.adequacy for one in system.members]) for system in found.systems}
     rates = compare_rates(counts[found.baseline.name], counts, in_per_cent, resamples=resamples)
-    return {
-        name: {measure: of_system[MEASURES.index(measure)]._asdict() for measure in TESTED}
-        for name, of_system in rates.items()
-    }
+    of_runs = {name: in_per_cent(of_system.sum(1)) for name, of_system in counts.items()}  # (run, measure)
+    told: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in counts}
+    for measure in TESTED:
+        place = MEASURES.index(measure)
+        values = {name: of_each[:, place].tolist() for name, of_each in of_runs.items()}
+        by_seed = over_seeds(values.pop(found.baseline.name), values)
+        for name, of_system in rates.items():
+            told[name][measure] = of_system[place]._asdict() | {"p_seeds": by_seed.get(name)}
+    return told
 
 
 def _length(sentence: Sentence) -> int:

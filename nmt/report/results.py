@@ -20,7 +20,8 @@ from nmt.errors import ConfigurationError, UserError
 from nmt.machine import said
 from nmt.report.compare import compare
 from nmt.report.kept import keep_runs, put_back
-from nmt.report.markdown import clock, overview, sections, table
+from nmt.report.markdown import clock, sections, table
+from nmt.report.overview import in_short
 from nmt.report.reading import UnreadableError, is_number, read_json, read_yaml
 from nmt.report.runs import RunFolder, find_runs
 from nmt.report.settings import name_runs, of_the_model
@@ -92,11 +93,10 @@ def _elsewhere(before: Sequence[Mapping[str, Any]], here: Sequence[Mapping[str, 
 
 def row_of(run: RunFolder) -> dict[str, Any]:
     try:
-        summary = run.summary
+        summary, best = run.summary, run.best
     except UnreadableError as error:
-        summary = {"status": run.state or str(error)}
+        summary, best = {"status": run.state or str(error)}, {}
     kept = ("status", "steps", "wall_seconds", "machine", "git_commit", "started")
-    best = {name: value for name, value in (summary.get("best") or {}).items() if name in ("metric", "score")}
     row = {"run": run.name, "seed": run.seed, "overrides": run.overrides, "best": best}
     return row | {name: summary.get(name) for name in kept}
 
@@ -119,7 +119,7 @@ def _kept(kept: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     if study.get("reading"):
         parts.append(f"### What it says\n\n{study['reading'].strip()}\n")
     if len(tests) > 1:
-        parts.append("### In short\n\n" + "\n".join(overview(tests)) + "\n")
+        parts.append(in_short(tests))
     parts += [f"### {test}\n\n{sections(tables, level=4)}" for test, tables in tests.items()]
     parts.append(f"### The runs\n\n{_runs(kept['runs'])}")
     if (waiting := study.get("planned", 0) - len(kept["runs"])) > 0:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from nmt.errors import UserError
 from nmt.report.curves import Curves, read_curves
 from nmt.report.evaluated import Evaluated, checkpoint_of, read_evaluated
-from nmt.report.reading import UnreadableError, read_json, read_text, read_yaml
+from nmt.report.reading import UnreadableError, is_number, read_json, read_text, read_yaml
 from nmt.run import name_of_test
 
 MARKS = ("summary.json", "metrics.csv", "checkpoints", ".hydra")  # any of them makes a folder a run's
@@ -76,6 +76,14 @@ class RunFolder:
     @property
     def seed(self) -> Any:
         return self.config.get("seed")
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The score that its best checkpoint was chosen by, and its name; empty where it has none."""
+        found = self.summary.get("best")
+        told = found if isinstance(found, Mapping) else {}
+        metric, score = told.get("metric"), told.get("score")
+        return {"metric": metric, "score": score} if isinstance(metric, str) and is_number(score) else {}
 
     @property
     def own_test(self) -> str | None:

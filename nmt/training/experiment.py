@@ -119,7 +119,7 @@ def _check(config: DictConfig) -> None:
         )
     if (config.trainer.gradient_clip_val or 0) < 0:
         raise ConfigurationError(f"trainer.gradient_clip_val={config.trainer.gradient_clip_val}: must be at least 0")
-    if config.fresh and not (config.init_from or config.pretraining):
+    if config.fresh and not config.init_from and config.pretraining is None:
         raise ConfigurationError(f"fresh={config.fresh}: all weights are, without init_from= or pretraining=")
     trial = copy.deepcopy(config)
     trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
@@ -130,9 +130,9 @@ def _check(config: DictConfig) -> None:
 def initialized(config: DictConfig, module: Training) -> dict[str, Any]:
     """Weights of another run, where `pretraining` or `init_from` asks for them; those gone on with have their own."""
     source = config.init_from
-    if config.ckpt_path or not (source or config.pretraining):
+    if config.ckpt_path or (not source and config.pretraining is None):
         return {}
-    if config.pretraining:
+    if config.pretraining is not None:
         if source:
             raise ConfigurationError("init_from and pretraining both say what to start from: give one")
         source = str(pretrained(config, HydraConfig.get().overrides.task))

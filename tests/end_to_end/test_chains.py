@@ -104,6 +104,8 @@ def test_a_run_trained_before_serves_as_a_stage_and_other_settings_do_not(tmp_pa
     said_by("decoder=feedback", folder="plain")
     assert f"{tmp_path}/plain was trained with the same settings" in said_by(*MEMORY, folder="memory")
     assert "pretraining: training" in said_by(*MEMORY, "seed=2", folder="other")
+    again = said_by("decoder=feedback", "pretraining={}", folder="again")  # the whole run first, and once more
+    assert f"{tmp_path}/plain was trained with the same settings" in again
 
 
 def test_weights_of_a_run_start_another_and_a_run_gone_on_with_keeps_its_own(tmp_path, capfd, monkeypatch):

@@ -2,7 +2,8 @@
 
 import random
 from fractions import Fraction
-from itertools import combinations, permutations, product
+from itertools import permutations, product
+from math import gamma, pi, sqrt
 from statistics import mean
 
 import numpy as np
@@ -17,10 +18,12 @@ from nmt.evaluation.significance import (
     compare_rates,
     compare_systems,
     draws,
+    holm,
     over_seeds,
     randomization_p,
     replaced_sentences,
     sign_test_p,
+    student_p,
 )
 
 PLAIN = {"tokenize": "none", "lowercase": False}
@@ -255,38 +258,67 @@ def test_systems_of_another_length_are_named_by_their_lines():
         statistics_of(["a", "b", "c"], ["a", "b"])
 
 
-def test_runs_over_seeds_are_compared_by_all_ways_to_divide_them():
-    found = over_seeds([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
-    assert found == pytest.approx((2, 1, 5, 1, 3, 2 / 20))
-    a, b = [20.1, 21.4, 20.7], [21.0, 21.9, 20.9, 22.3]
-    runs, observed = a + b, abs(mean(b) - mean(a))
-    apart = []
-    for chosen in combinations(range(7), 3):
-        rest = [runs[i] for i in range(7) if i not in chosen]
-        apart.append(abs(mean(rest) - mean(runs[i] for i in chosen)) >= observed - 1e-9)
-    assert over_seeds(a, b).p == pytest.approx(mean(apart))
-    assert over_seeds(a, b).p == pytest.approx(over_seeds(b, a).p)
+@pytest.mark.parametrize(
+    ("t", "degrees", "p"),  # tables of Student's t, two-sided
+    [
+        (12.7062, 1, 0.05),
+        (4.3027, 2, 0.05),
+        (9.9248, 2, 0.01),
+        (3.1824, 3, 0.05),
+        (-2.2281, 10, 0.05),
+        (2.0345, 33, 0.05),
+        (2.0322, 34, 0.05),
+        (0.0, 1, 1.0),
+        (0.0, 8, 1.0),
+        (1e9, 7, 0.0),
+    ],
+)
+def test_students_t_is_that_of_the_tables(t, degrees, p):
+    assert student_p(t, degrees) == pytest.approx(p, abs=1e-5)
 
 
-def test_the_same_scores_are_no_difference():
-    assert over_seeds([20.0, 21.0], [20.0, 21.0]).p == 1
-    assert over_seeds([20.0, 20.0, 20.0], [20.0, 20.0, 20.0]).p == 1
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 7, 12, 35])
+def test_students_t_is_the_area_under_its_density(degrees):
+    points = np.linspace(-1.7, 1.7, 200_001)
+    density = (1 + points**2 / degrees) ** (-(degrees + 1) / 2)
+    whole = sqrt(degrees * pi) * gamma(degrees / 2) / gamma((degrees + 1) / 2)
+    assert student_p(1.7, degrees) == pytest.approx(1 - np.trapezoid(density, points) / whole, abs=1e-9)
 
 
-@pytest.mark.parametrize(("a", "b"), [([20.0], [25.0]), ([20.0], [25.0, 25.1, 25.2]), ([20.0, 20.1], [25.0])])
-def test_a_single_run_gives_no_p(a, b):
-    found = over_seeds(a, b)
-    assert found.p is None
-    assert (found.sd_a is None, found.sd_b is None) == (len(a) == 1, len(b) == 1)
-    assert found.difference == pytest.approx(mean(b) - mean(a))
+def test_over_seeds_two_systems_are_told_apart_by_students_t():
+    """t = 3 / √(1 · (1/3 + 1/3)) = 3.674, four degrees of freedom."""
+    assert over_seeds([1.0, 2.0, 3.0], {"other": [4.0, 5.0, 6.0]}) == {"other": pytest.approx(0.021312, abs=1e-6)}
 
 
-def test_many_runs_are_divided_by_draws():
-    draw = random.Random(0)
-    a, b = [draw.gauss(20, 0.5) for _ in range(12)], [draw.gauss(20, 0.5) for _ in range(12)]
-    assert over_seeds(a, b).p > 0.05
-    assert over_seeds(a, [score + 2 for score in b]).p < 0.001
-    assert over_seeds(a, [score + 2 for score in b]).p > 0
+def test_over_seeds_all_systems_tell_together_what_the_spread_is():
+    own, systems = [20.0, 20.2], {"a": [21.0, 21.6], "b": [20.0, 20.0, 20.3], "alone": [22.0]}
+    squares = 0.02 + 0.18 + 0.06  # 1 + 1 + 2 degrees of freedom
+    expected = {
+        "a": student_p((21.3 - 20.1) / sqrt(squares / 4 * (1 / 2 + 1 / 2)), 4),
+        "b": student_p((20.1 - 20.1) / sqrt(squares / 4 * (1 / 3 + 1 / 2)), 4),
+        "alone": student_p((22.0 - 20.1) / sqrt(squares / 4 * (1 / 1 + 1 / 2)), 4),
+    }
+    assert over_seeds(own, systems) == pytest.approx(expected)
+    assert expected["alone"] < expected["a"] < 0.05 < expected["b"]
+
+
+@pytest.mark.parametrize("systems", [{"a": [25.0]}, {"a": [20.0], "b": [22.0]}, {"a": [21.0, 21.0]}])
+def test_over_seeds_nothing_is_said_where_no_runs_of_a_system_differ(systems):
+    assert over_seeds([20.0], systems) == dict.fromkeys(systems)
+
+
+def test_over_seeds_p_is_as_often_small_as_it_says():
+    """Systems that differ in nothing but luck."""
+    draw = np.random.default_rng(5).normal(30, 0.5, (4000, 5, 3)).tolist()
+    found = [over_seeds(own, {"first": first, "b": b, "c": c, "d": d})["first"] for own, first, b, c, d in draw]
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.01)
+    assert np.mean(np.array(found) < 0.5) == pytest.approx(0.5, abs=0.025)
+
+
+def test_p_of_many_comparisons_is_corrected_by_holm():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # 0.04 no less than 2 · 0.03
+    assert holm([0.9, 0.6]) == [1.0, 1.0]
+    assert holm([]) == []
 
 
 def test_rates_are_compared_by_drawing_sentences_and_counting_anew():

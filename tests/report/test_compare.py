@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import math
 import re
 import zlib
 from statistics import mean, stdev
@@ -56,21 +57,29 @@ def sweep(tmp_path):
     return folder
 
 
+def counted_anew(run):
+    lines = (run / "test" / "sentences.jsonl").read_text(encoding="utf-8").splitlines()
+    pairs_of_words = [[json.loads(line)[key].split() for key in ("hypothesis", "reference")] for line in lines]
+    return over_and_under_translation(*zip(*pairs_of_words, strict=True))
+
+
 def test_over_and_under_translation_come_with_difference_and_p(sweep, tmp_path):
     page, text, tables = compared(tmp_path, sweep)
     rates = tables["adequacy"]["attention=dot seed=1"]
-    lines = (sweep / "attention=dot,seed=1" / "test" / "sentences.jsonl").read_text(encoding="utf-8").splitlines()
-    pairs_of_words = [[json.loads(line)[key].split() for key in ("hypothesis", "reference")] for line in lines]
-    told = over_and_under_translation(*zip(*pairs_of_words, strict=True))
-    assert {name: rate["value"] for name, rate in rates.items()} == pytest.approx({name: told[name] for name in rates})
+    runs = ("attention=dot,seed=1", "attention=additive,seed=1", "attention=additive,seed=2")
+    dot, first, second = (counted_anew(sweep / run) for run in runs)
+    assert {name: rate["value"] for name, rate in rates.items()} == pytest.approx({name: dot[name] for name in rates})
     missing = rates["words_left_out"]
     of_baseline = tables["adequacy"]["attention=additive"]["words_left_out"]
     assert missing["difference"] == pytest.approx(missing["value"] - of_baseline["value"])
     assert missing["difference"] < 0
-    assert (of_baseline["difference"], of_baseline["p"]) == (0, 1)
+    assert (of_baseline["difference"], of_baseline["p"], of_baseline["p_seeds"]) == (0, 1, None)
+    t = missing["difference"] / (stdev([first["words_left_out"], second["words_left_out"]]) * math.sqrt(1 + 1 / 2))
+    assert missing["p_seeds"] == pytest.approx(1 - math.atan(abs(t)) * 2 / math.pi)
     assert data(page, "tables")["adequacy"] == tables["adequacy"]
     section = text.split("## Over- and under-translation")[1].split("##")[0]
-    cells = [f"{missing['value']:.2f}", f"−{-missing['difference']:.2f}", f"{missing['p']:.3f}"]
+    cells = [f"{missing['value']:.2f}", f"−{-missing['difference']:.2f}"]
+    cells += [f"{missing['p']:.3f}", f"{missing['p_seeds']:.3f}"]
     assert f"| {' | '.join(cells)} |" in section
     assert "words left out" not in text.split("## Other scores")[1].split("##")[0]
 
@@ -144,7 +153,8 @@ def test_differences_are_to_the_baseline(sweep, tmp_path):
     bleu = [row["scores"]["bleu"]["mean"] for row in tables["systems"]]
     assert best["difference"]["bleu"] == pytest.approx(bleu[0] - bleu[1])
     assert best["difference"]["by_sentence"]["p_bootstrap"] < 0.05
-    assert best["difference"]["p_seeds"] is None  # a single run of it
+    t = (bleu[0] - bleu[1]) / (baseline["scores"]["bleu"]["deviation"] * math.sqrt(1 + 1 / 2))  # one run against two
+    assert best["difference"]["p_seeds"] == pytest.approx(1 - math.atan(t) * 2 / math.pi)
     _, _, folded = compared(tmp_path, sweep, baseline="attention=additive")
     assert folded["baseline"] == "attention=additive"
     _, _, other = compared(tmp_path, sweep, baseline="attention=dot,seed=1")
@@ -188,7 +198,8 @@ def test_the_page_and_the_json_hold_the_same_tables(sweep, tmp_path):
         assert cells["n"] == str(len(of["runs"]))
         assert cells["attention"] == of["settings"]["attention"]
         assert cells["parameters"] == "1,500"
-    assert dict(zip(heads, best, strict=True))["Δ BLEU"] == f"{tables['systems'][0]['difference']['bleu']:+.2f}"
+    difference = tables["systems"][0]["difference"]["bleu"]
+    assert dict(zip(heads, best, strict=True))["Δ BLEU"].startswith(f"{difference:+.2f} [")
 
 
 def test_the_page_holds_every_sentence_and_its_alignments(sweep, tmp_path):

@@ -68,7 +68,7 @@ def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
     assert bleu["dot"] > bleu["additive"]
     for name, score in bleu.items():
         assert f"| {name} | {score:.2f} |" in text
-    assert f"| {bleu['dot'] - bleu['additive']:+.2f} |" in text
+    assert f"| {bleu['dot'] - bleu['additive']:+.2f} [" in text
     assert "| dot | 1 | completed | 31.23 (valid/bleu) | 400 | 1:01 |" in text
     assert "| 012345678+ |" in text
     assert "Abacus, 2 threads" in text
@@ -95,8 +95,8 @@ def test_several_test_sets_are_told_in_short_the_best_on_average_first(results, 
     write_run(tmp_path / "kinds" / "dot", changes={"dropout": 0.5}, mistakes=0.2)
     write_run(tmp_path / "kinds" / "dot", changes={"dropout": 0.5}, mistakes=0.05, test="news")
     text, kept = results("keep", "kinds")
-    heads, _, first, second = text.split("### In short\n\n")[1].split("\n\n")[0].split("\n")
-    assert heads.startswith("| system | n | BLEU test | Δ | p (sentences) | p (seeds) | BLEU news | Δ |")
+    heads, _, first, second = text.split("### In short\n\n")[1].split("\n\n")[1].split("\n")
+    assert heads.startswith("| system | n | parameters | BLEU test | Δ | p (sentences) | p (seeds) | BLEU news | Δ |")
     means = {
         row["system"]: [tables["scores"]["bleu"]["mean"] for tables in (row, other)]
         for row in kept["tests"]["test"]["systems"]
@@ -105,12 +105,13 @@ def test_several_test_sets_are_told_in_short_the_best_on_average_first(results, 
     }
     assert sum(means["dot"]) > sum(means["additive"])
     cells = [cell.strip() for cell in first.split("|")[1:-1]]
-    assert cells[:3] == ["dot", "1", f"{means['dot'][0]:.2f}"]
-    assert cells[3] == f"{means['dot'][0] - means['additive'][0]:+.2f}".replace("-", "−")
-    assert cells[6] == f"{means['dot'][1]:.2f}"
+    assert cells[:2] == ["dot", "1"]
+    assert cells[3] == f"{means['dot'][0]:.2f}"
+    assert cells[4].split(" [")[0] == f"{means['dot'][0] - means['additive'][0]:+.2f}".replace("-", "−")
+    assert cells[7] == f"{means['dot'][1]:.2f}"
     cells = [cell.strip() for cell in second.split("|")[1:-1]]
     assert cells[:2] == ["additive", "2"]
-    assert cells[3:6] == ["baseline", "", ""]
+    assert cells[4:7] == ["baseline", "", ""]
 
 
 def test_a_system_of_fewer_seeds_on_one_test_set_is_one_line(results, tmp_path):
@@ -123,7 +124,7 @@ def test_a_system_of_fewer_seeds_on_one_test_set_is_one_line(results, tmp_path):
             write_run(tmp_path / "kinds" / f"a=dot,seed={seed}", **changed)
     text, kept = results("keep", "kinds")
     assert {row["system"] for row in kept["tests"]["news"]["systems"]} == {"a=additive seed=1", "a=dot seed=1"}
-    lines = text.split("### In short\n\n")[1].split("\n\n")[0].split("\n")[2:]
+    lines = text.split("### In short\n\n")[1].split("\n\n")[1].split("\n")[2:]
     assert sorted(line.split(" | ")[:2] for line in lines) == [["| a=additive", "2 / 1"], ["| a=dot", "2 / 1"]]
     assert all("|  |  |" not in line for line in lines if "a=dot" in line)
 

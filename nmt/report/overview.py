@@ -1,0 +1,130 @@
+"""Systems on several test sets at once: how good each is, and what holds of all that was looked at."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import mean
+from typing import Any, NamedTuple
+
+from nmt.evaluation.significance import holm
+from nmt.report.markdown import Bold, apart, p, signed, table, words
+from nmt.report.settings import without_seed
+from nmt.report.spread import shown
+
+LUCK = 0.05
+
+
+class Told(NamedTuple):
+    """A system beside the baseline on a test set, by one measure; p are corrected for all that were made by it."""
+
+    measure: str
+    test: str
+    system: str
+    value: float
+    difference: float
+    by_sentences: float | None
+    by_seeds: float | None
+
+    @property
+    def holds(self) -> bool:
+        """Of other sentences, and of models trained anew."""
+        return None not in (self.by_sentences, self.by_seeds) and max(self.by_sentences, self.by_seeds) < LUCK
+
+
+def in_short(tests: Mapping[str, Mapping[str, Any]]) -> str:
+    bleu = corrected(_of_bleu(tests))
+    others = [told for told in corrected(_of_adequacy(tests)) if (told.by_sentences or 1) < LUCK]
+    about = (
+        f"The best on average first. Both p are corrected (Holm) for the {len(bleu)} comparisons of this table: over "
+        "sentences (of these runs), over seeds (of training anew, the spread taken to be the same in all systems). "
+        "What both find is in bold. Δ has its 95 % interval over sentences, uncorrected."
+    )
+    lines = ["### In short", "", about, "", *_systems(tests, bleu), ""]
+    if others:
+        about = (
+            "What sentences tell apart otherwise, for each 100 words of the reference; p are corrected for all "
+            "comparisons by a measure, what both find is in bold."
+        )
+        heads = ["", "test set", "system", "", "Δ", "p (sentences)", "p (seeds)"]
+        lines += [about, "", *table([heads, *map(_line_of, others)]), ""]
+    return "\n".join(lines)
+
+
+def _line_of(told: Told) -> list[str]:
+    of = [f"{told.value:.2f}", _bold(signed(told.difference), told), p(told.by_sentences), p(told.by_seeds)]
+    return [words(told.measure), told.test, told.system, *of]
+
+
+def corrected(found: Sequence[Told]) -> list[Told]:
+    """By each measure, for all that were told by it on all test sets."""
+    places: dict[str, list[int]] = {}
+    for place, told in enumerate(found):
+        places.setdefault(told.measure, []).append(place)
+    done = list(found)
+    for of_measure in places.values():
+        for kind in ("by_sentences", "by_seeds"):
+            known = [place for place in of_measure if getattr(found[place], kind) is not None]
+            for place, value in zip(known, holm([getattr(found[place], kind) for place in known]), strict=True):
+                done[place] = done[place]._replace(**{kind: value})
+    return done
+
+
+def _of_bleu(tests: Mapping[str, Mapping[str, Any]]) -> list[Told]:
+    return [
+        Told("bleu", test, name, row["scores"]["bleu"]["mean"], difference["bleu"], sentences, difference["p_seeds"])
+        for test, tables in tests.items()
+        for name, row in _by_name(tables["systems"]).items()
+        if (difference := row["difference"]) and (sentences := difference["by_sentence"]["p_bootstrap"]) is not None
+    ]
+
+
+def _of_adequacy(tests: Mapping[str, Mapping[str, Any]]) -> list[Told]:
+    told = [
+        Told(measure, test, system, rate["value"], rate["difference"], rate["p"], rate["p_seeds"])
+        for test, tables in tests.items()
+        for system, rates in tables["adequacy"].items()
+        if system != tables["baseline"]
+        for measure, rate in rates.items()
+    ]
+    measures = list(dict.fromkeys(one.measure for one in told))
+    return sorted(told, key=lambda one: measures.index(one.measure))
+
+
+def _systems(tests: Mapping[str, Mapping[str, Any]], told: Sequence[Told]) -> list[str]:
+    """A line a system; last what was not on all test sets."""
+    rows = {test: _by_name(tables["systems"]) for test, tables in tests.items()}
+    systems = dict.fromkeys(system for of_test in rows.values() for system in of_test)
+    scored = {system: [of_test[system] for of_test in rows.values() if system in of_test] for system in systems}
+    bleu = {system: mean(row["scores"]["bleu"]["mean"] for row in of_it) for system, of_it in scored.items()}
+    known = {(one.test, one.system): one for one in told}
+    metric = next((tables["validation"] for tables in tests.values() if tables["validation"]), None)
+    heads = ["system", "n", "parameters", *([metric] if metric else [])]
+    heads += [cell for test in tests for cell in (f"BLEU {test}", "Δ", "p (sentences)", "p (seeds)")]
+    lines = []
+    for system in sorted(systems, key=lambda system: (-len(scored[system]), -bleu[system])):
+        first = scored[system][0]
+        count = " / ".join(dict.fromkeys(str(len(row["runs"])) for row in scored[system]))
+        parameters = "" if first["parameters"] is None else f"{first['parameters']:,}"
+        cells = [system, count, parameters, *([shown(first["validation"])] if metric else [])]
+        for test, tables in tests.items():
+            cells += _on(rows[test].get(system), tables["baseline"], known.get((test, system)))
+        lines.append(cells)
+    return table([heads, *lines])
+
+
+def _by_name(systems: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Without the seed, which is in the name where there is but one: there may be two on another test set."""
+    bare = [without_seed(row["system"]) for row in systems]
+    return {name if bare.count(name) == 1 else row["system"]: row for name, row in zip(bare, systems, strict=True)}
+
+
+def _on(row: Mapping[str, Any] | None, baseline: str, told: Told | None) -> Iterator[str]:
+    """What a test set's four columns say."""
+    if row is None:
+        return iter([""] * 4)
+    bleu = shown(row["scores"]["bleu"])
+    if told is None:
+        return iter([bleu, "baseline" if row["system"] == baseline else "", "", ""])
+    return iter([bleu, _bold(apart(row["difference"]), told), p(told.by_sentences), p(told.by_seeds)])
+
+
+def _bold(text: str, told: Told) -> str:
+    return Bold(text) if told.holds else text
