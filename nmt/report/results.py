@@ -37,7 +37,7 @@ of the runs, and each completed run in small. Every study names its commands; `p
 compares the runs anew and keeps them and what they say, `restore NAME` puts kept runs back, so that the commands go on
 where they were. Test sets were translated when a system's training had ended; tables were made while other seeds were
 still trained. Settings and search were chosen on the validation set; where a system was added because of what others
-did, its study says so.
+did, its study says so. A + behind a commit: files of the project were changed since.
 """
 
 
@@ -137,7 +137,7 @@ def _run(row: Mapping[str, Any]) -> list[Any]:
     score = f"{best['score']:.2f} ({best['metric']})" if best else ""
     on = said(row["machine"]) if row["machine"] else ""
     time = clock(seconds) if is_number(seconds) else ""
-    commit = re.sub(r"(?<=^\w{9})\w+", "", row["git_commit"] or "")  # its + says that files were changed since
+    commit = re.sub(r"(?<=^\w{9})\w+", "", row["git_commit"] or "")
     found = [row["run"], row["seed"], row["status"], score, row["steps"], time, row["started"], commit, on]
     return ["" if value is None else value for value in found]
 
