@@ -202,6 +202,8 @@ def _explain_configuration(error: BaseException) -> str | None:
         return f"{part[1]}/{part[2]}: the {part[1]} chosen has no {part[2]}; leave it out, or choose another {part[1]}"
     if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)'\. No", str(error))):
         return f"{part[1]}: none is chosen by default, so a choice is added: +{part[1]}=…"
+    if isinstance(error, ConfigCompositionException) and (there := re.search(r"item is already at '(.*)'", str(error))):
+        return f"{there[1]}: there is such a key already; leave out its +"
     if isinstance(error, ConfigCompositionException) and isinstance(error.__cause__, OmegaConfBaseException):
         return None  # the cause knows more
     if isinstance(error, InstantiationException):

@@ -19,6 +19,7 @@ MISTAKES = {
     "attention=coverage_fertility attention.coverage.most=0.0": "attention.coverage.most=0.0 must be above 0",
     "memory=buffer memory.cells=0": "memory.cells=0: must be at least 1",
     "+attention.foo=1": "attention.foo: no such setting here",
+    "+trainer.max_epochs=3": r"trainer.max_epochs: there is such a key already; leave out its \+$",
     "trainer.max_epoch=3": r"trainer.max_epoch: no such key \(did you mean max_epochs\?\); trainer has ",
     "optimizer.lr=fast": r"optimizer.lr=fast: a number is expected \(the default is 0.001\)",
     "optimizer.lr=0,001": "optimizer.lr=0,001: several values: to sweep over them add -m, a list is",
