@@ -32,7 +32,7 @@ OmegaConf.register_new_resolver("folder_name", folder_name, replace=True)
 
 def stage(*, _root_: DictConfig) -> str:
     """What a run is in a chain of them."""
-    return "finetuning" if _root_.get("pretraining") or _root_.get("init_from") else "training"
+    return "finetuning" if _root_.get("pretraining") is not None or _root_.get("init_from") else "training"
 
 
 def choices() -> list[str]:

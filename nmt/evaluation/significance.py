@@ -8,7 +8,7 @@ significant (p = 1 / (resamples + 1)), and by randomisation two that differ in o
 counts too, and on both sides.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import atan, comb, cos, pi, sin, sqrt
 from statistics import mean
@@ -172,20 +172,32 @@ def _corpus_bleu(statistics: np.ndarray) -> float:
     return float(mean_bleu(statistics.sum(1)))
 
 
+class Spread(NamedTuple):
+    """Standard deviation over seeds, and of how many degrees of freedom it is known."""
+
+    deviation: float
+    degrees: int
+
+
+def spread_over_seeds(systems: Iterable[Sequence[float]]) -> Spread | None:
+    """That all systems have together; None where no runs of a system differ."""
+    groups = list(systems)
+    degrees = sum(len(group) - 1 for group in groups)
+    squares = sum((value - mean(group)) ** 2 for group in groups for value in group)
+    return Spread(sqrt(squares / degrees), degrees) if squares > ROUNDING**2 else None
+
+
 def over_seeds(own: Sequence[float], systems: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
     """p of each system's difference to the baseline, as far as training anew goes: Student's t, two-sided.
 
     The spread over seeds is taken to be the same in all systems, as in an analysis of variance: few runs of each then
-    tell together what it is. None where no runs of a system differ.
+    tell together what it is.
     """
-    groups = [list(own), *map(list, systems.values())]
-    degrees = sum(len(group) - 1 for group in groups)
-    squares = sum((value - mean(group)) ** 2 for group in groups for value in group)
-    if squares < ROUNDING**2:
+    spread = spread_over_seeds([own, *systems.values()])
+    if spread is None:
         return dict.fromkeys(systems)
-    error = sqrt(squares / degrees)
     apart = {name: (mean(group) - mean(own)) / sqrt(1 / len(group) + 1 / len(own)) for name, group in systems.items()}
-    return {name: student_p(difference / error, degrees) for name, difference in apart.items()}
+    return {name: student_p(difference / spread.deviation, spread.degrees) for name, difference in apart.items()}
 
 
 def student_p(t: float, degrees: int) -> float:

@@ -17,7 +17,7 @@ from nmt.command import defaults_of
 from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.adequacy import MEASURES, in_per_cent
 from nmt.evaluation.by_length import BOUNDS, by_length
-from nmt.evaluation.significance import compare_rates, compare_systems, over_seeds
+from nmt.evaluation.significance import compare_rates, compare_systems, over_seeds, spread_over_seeds
 from nmt.report.evaluated import Evaluated, Sentence
 from nmt.report.markdown import markdown
 from nmt.report.page import assembled, contents
@@ -57,6 +57,16 @@ class System(NamedTuple):
     def statistics(self) -> np.ndarray:
         """(run, sentence, 10): what BLEU is made of."""
         return np.array([one.on.statistics for one in self.members])
+
+    @property
+    def once_a_seed(self) -> list[int]:
+        """Places of the members that are no run of a seed again, which would tell nothing of training anew."""
+        again = {one.name for one, _ in _not_independent(self)}
+        return [place for place, one in enumerate(self.members) if one.name not in again]
+
+    @property
+    def bleu_by_seed(self) -> list[float]:
+        return [self.members[place].on.scores["bleu"] for place in self.once_a_seed]
 
 
 class Field(NamedTuple):
@@ -244,6 +254,7 @@ def tabulated(found: Field, resamples: int) -> dict[str, Any]:
     """What the page, the Markdown and the JSON say."""
     first = found.baseline.members[0].on
     differences = _differences(found, resamples)
+    over = spread_over_seeds(system.bleu_by_seed for system in found.systems)
     tables = {
         "test": found.test,
         "sentences": len(first.sentences),
@@ -252,6 +263,7 @@ def tabulated(found: Field, resamples: int) -> dict[str, Any]:
         "resamples": resamples,
         "scores": _score_names(found.runs),
         "validation": _monitored(found.runs),
+        "spread_over_seeds": over._asdict() if over else None,
         "settings": list(found.systems[0].settings),
         "systems": [_row(system, differences.get(system.name)) for system in found.systems],
         "by_length": _by_length(found, resamples),
@@ -330,8 +342,7 @@ def _differences(found: Field, resamples: int) -> dict[str, dict[str, Any]]:
         return {}
     statistics = {system.name: system.statistics for system in others}
     by_sentence = compare_systems(own.statistics, statistics, resamples=resamples)
-    bleu = {system.name: [one.on.scores["bleu"] for one in system.members] for system in found.systems}
-    by_seed = over_seeds(bleu.pop(own.name), bleu)
+    by_seed = over_seeds(own.bleu_by_seed, {system.name: system.bleu_by_seed for system in others})
     return {
         system.name: {
             "bleu": _bleu(system) - _bleu(own),
@@ -351,11 +362,11 @@ def _adequacy(found: Field, resamples: int) -> dict[str, dict[str, dict[str, Any
     """Over- and under-translation of each system; the baseline's differs from itself by nothing."""
     counts = {system.name: np.array([one.on.adequacy for one in system.members]) for system in found.systems}
     rates = compare_rates(counts[found.baseline.name], counts, in_per_cent, resamples=resamples)
-    of_runs = {name: in_per_cent(of_system.sum(1)) for name, of_system in counts.items()}  # (run, measure)
+    of_seeds = {system.name: in_per_cent(counts[system.name][system.once_a_seed].sum(1)) for system in found.systems}
     told: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in counts}
     for measure in TESTED:
         place = MEASURES.index(measure)
-        values = {name: of_each[:, place].tolist() for name, of_each in of_runs.items()}
+        values = {name: of_each[:, place].tolist() for name, of_each in of_seeds.items()}
         by_seed = over_seeds(values.pop(found.baseline.name), values)
         for name, of_system in rates.items():
             told[name][measure] = of_system[place]._asdict() | {"p_seeds": by_seed.get(name)}

@@ -20,26 +20,31 @@ def markdown(tables: Mapping[str, Any]) -> str:
 def sections(tables: Mapping[str, Any], level: int) -> str:
     """What there is to say of a comparison, under headings of this level."""
     names, mark = [score["name"] for score in tables["scores"]], "#" * level
-    tested = list(tables.get("adequacy", {}).get(tables["baseline"], {}))  # in a table of their own, with p
+    tested = list(tables["adequacy"][tables["baseline"]])  # in a table of their own, with p
     others = [name for name in names if name not in (*FIRST, *tested)]
+    over, by_seeds = tables["spread_over_seeds"], ""
+    if over:
+        by_seeds = (
+            ", over seeds by Student's t with the spread that all systems have together "
+            f"({over['deviation']:.2f} BLEU, {over['degrees']} degrees of freedom)"
+        )
     lines = [
         f"{tables['sentences']} sentences; ± is the standard deviation over seeds. Differences are to "
         f"{_text(tables['baseline'])}, in BLEU alone, with 95 % intervals over sentences; p is two-sided and of each "
         f"comparison by itself: over sentences by paired bootstrap ({tables['resamples']} resamples, BLEU the mean "
-        "over seeds), over seeds by Student's t with the spread that all systems have together. "
-        f"sacrebleu {_text(tables['signature'])}",
+        f"over seeds){by_seeds}. sacrebleu {_text(tables['signature'])}",
         "",
         *table(_leaderboard(tables, [name for name in FIRST if name in names])),
     ]
     columns = {name: [shown(row["scores"].get(name)) for row in tables["systems"]] for name in ["bleu", *others]}
     bleu = columns.pop("bleu")
-    columns = {name: cells for name, cells in columns.items() if cells != bleu}  # of lowercased text it is twice there
+    if columns.get("bleu_lowercase") == bleu:  # it is the same where the text is lowercased
+        del columns["bleu_lowercase"]
     if columns:
         rows = zip((row["system"] for row in tables["systems"]), *columns.values(), strict=True)
         lines += ["", f"{mark} Other scores", "", *table([["system", *map(words, columns)], *rows])]
     lines += ["", f"{mark} BLEU by source length", "", *_by_length(tables["by_length"])]
-    if tested:
-        lines += ["", f"{mark} Over- and under-translation", "", *_adequacy(tables, tested)]
+    lines += ["", f"{mark} Over- and under-translation", "", *_adequacy(tables, tested)]
     if tables["not_compared"]:
         rows = ([one["run"], one["reason"]] for one in tables["not_compared"])
         lines += ["", f"{mark} Not compared", "", *table([["run", "reason"], *rows])]
@@ -54,8 +59,10 @@ def _adequacy(tables: Mapping[str, Any], tested: Sequence[str]) -> list[str]:
     rows = []
     for system, rates in tables["adequacy"].items():
         own = system == tables["baseline"]
-        cells = ([f"{rate['value']:.2f}", *_told_apart(None if own else rate)] for rate in map(rates.get, tested))
-        rows.append([system, *(cell for of_measure in cells for cell in of_measure)])
+        rows.append([system])
+        for rate in map(rates.get, tested):
+            apart = ["baseline", "", ""] if own else [signed(rate["difference"]), p(rate["p"]), p(rate["p_seeds"])]
+            rows[-1] += [f"{rate['value']:.2f}", *apart]
     about = (
         "For each 100 words of the (first) reference, in words as BLEU counts them; less is better. Words too often "
         "and left out are what precision and recall of single words lack, synonyms among them: a worse translation has "
@@ -64,16 +71,10 @@ def _adequacy(tables: Mapping[str, Any], tested: Sequence[str]) -> list[str]:
     return [about, "", *table([heads, *rows])]
 
 
-def _told_apart(rate: Mapping[str, Any] | None) -> list[str]:
-    """From the baseline; None: it is the baseline."""
-    return ["baseline", "", ""] if rate is None else [signed(rate["difference"]), p(rate["p"]), p(rate["p_seeds"])]
-
-
 def _leaderboard(tables: Mapping[str, Any], names: Sequence[str]) -> list[list[Any]]:
     several = any(len(row["runs"]) > 1 for row in tables["systems"])
     heads = ["system", *(["n"] if several else []), *(words(name) for name in names), "Δ BLEU", "p (sentences)"]
-    heads += [*(["p (seeds)"] if several else []), *([tables["validation"]] if tables["validation"] else [])]
-    heads += ["parameters", "tokens/s", "time", "steps", *tables["settings"]]
+    heads += ["p (seeds)", tables["validation"] or "", "parameters", "tokens/s", "time", "steps", *tables["settings"]]
     rows = []
     for row in tables["systems"]:
         difference = row["difference"] or {}
@@ -85,8 +86,8 @@ def _leaderboard(tables: Mapping[str, Any], names: Sequence[str]) -> list[list[A
                 *(shown(row["scores"].get(name)) for name in names),
                 "baseline" if row["system"] == tables["baseline"] else apart(difference),
                 p(by_sentence.get("p_bootstrap")),
-                *([p(difference.get("p_seeds"))] if several else []),
-                *([shown(row["validation"])] if tables["validation"] else []),
+                p(difference.get("p_seeds")),
+                shown(row["validation"]) if tables["validation"] else "",
                 "" if row["parameters"] is None else f"{row['parameters']:,}",
                 shown(row["tokens_per_second"], digits=0),
                 _time(row["seconds"]),
@@ -148,7 +149,10 @@ def words(name: str) -> str:
 
 
 def table(rows: Iterable[Sequence[Any]]) -> list[str]:
-    heads, *others = [[_text(cell) for cell in row] for row in rows]
+    """Without the columns in which nothing stands."""
+    written = [[_text(cell) for cell in row] for row in rows]
+    columns = [column for column in zip(*written, strict=True) if len(written) == 1 or any(column[1:])]
+    heads, *others = zip(*columns, strict=True)
     return [_line(heads), _line(["---"] * len(heads)), *map(_line, others)]
 
 

@@ -1,6 +1,6 @@
 """Systems on several test sets at once: how good each is, and what holds of all that was looked at."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ LUCK = 0.05
 
 
 class Told(NamedTuple):
-    """A system beside the baseline on a test set, by one measure; p are corrected for all that were made by it."""
+    """A system beside the baseline on a test set, by one measure; p by itself, or as `corrected` gives it."""
 
     measure: str
     test: str
@@ -32,16 +32,18 @@ class Told(NamedTuple):
 def in_short(tests: Mapping[str, Mapping[str, Any]]) -> str:
     bleu = corrected(_of_bleu(tests))
     others = [told for told in corrected(_of_adequacy(tests)) if (told.by_sentences or 1) < LUCK]
+    spreads = {test: over for test, tables in tests.items() if (over := tables["spread_over_seeds"])}
+    of_seeds = ", ".join(f"{over['deviation']:.2f} BLEU on {test}" for test, over in spreads.items())
+    both = f"; over seeds by the spread that all systems have together, {of_seeds}. What both find is in bold"
     about = (
-        f"The best on average first. Both p are corrected (Holm) for the {len(bleu)} comparisons of this table: over "
-        "sentences (of these runs), over seeds (of training anew, the spread taken to be the same in all systems). "
-        "What both find is in bold. Δ has its 95 % interval over sentences, uncorrected."
+        f"The best on average first. p are corrected (Holm) for the {len(bleu)} comparisons of this table: over "
+        f"sentences, of these runs{both if spreads else ''}. Δ has its 95 % interval over sentences, uncorrected."
     )
     lines = ["### In short", "", about, "", *_systems(tests, bleu), ""]
     if others:
         about = (
             "What sentences tell apart otherwise, for each 100 words of the reference; p are corrected for all "
-            "comparisons by a measure, what both find is in bold."
+            f"comparisons by a measure{', what both find is in bold' if spreads else ''}."
         )
         heads = ["", "test set", "system", "", "Δ", "p (sentences)", "p (seeds)"]
         lines += [about, "", *table([heads, *map(_line_of, others)]), ""]
@@ -49,8 +51,11 @@ def in_short(tests: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _line_of(told: Told) -> list[str]:
-    of = [f"{told.value:.2f}", _bold(signed(told.difference), told), p(told.by_sentences), p(told.by_seeds)]
-    return [words(told.measure), told.test, told.system, *of]
+    return [words(told.measure), told.test, told.system, f"{told.value:.2f}", *_apart(signed(told.difference), told)]
+
+
+def _apart(difference: str, told: Told) -> list[str]:
+    return [Bold(difference) if told.holds else difference, p(told.by_sentences), p(told.by_seeds)]
 
 
 def corrected(found: Sequence[Told]) -> list[Told]:
@@ -69,20 +74,24 @@ def corrected(found: Sequence[Told]) -> list[Told]:
 
 def _of_bleu(tests: Mapping[str, Mapping[str, Any]]) -> list[Told]:
     return [
-        Told("bleu", test, name, row["scores"]["bleu"]["mean"], difference["bleu"], sentences, difference["p_seeds"])
+        Told("bleu", test, name, row["scores"]["bleu"]["mean"], to_it["bleu"], *_p_of(to_it))
         for test, tables in tests.items()
         for name, row in _by_name(tables["systems"]).items()
-        if (difference := row["difference"]) and (sentences := difference["by_sentence"]["p_bootstrap"]) is not None
+        if (to_it := row["difference"])
     ]
+
+
+def _p_of(difference: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    return difference["by_sentence"]["p_bootstrap"], difference["p_seeds"]
 
 
 def _of_adequacy(tests: Mapping[str, Mapping[str, Any]]) -> list[Told]:
     told = [
-        Told(measure, test, system, rate["value"], rate["difference"], rate["p"], rate["p_seeds"])
+        Told(measure, test, name, rate["value"], rate["difference"], rate["p"], rate["p_seeds"])
         for test, tables in tests.items()
-        for system, rates in tables["adequacy"].items()
-        if system != tables["baseline"]
-        for measure, rate in rates.items()
+        for name, row in _by_name(tables["systems"]).items()
+        if row["system"] != tables["baseline"]
+        for measure, rate in tables["adequacy"][row["system"]].items()
     ]
     measures = list(dict.fromkeys(one.measure for one in told))
     return sorted(told, key=lambda one: measures.index(one.measure))
@@ -95,15 +104,16 @@ def _systems(tests: Mapping[str, Mapping[str, Any]], told: Sequence[Told]) -> li
     scored = {system: [of_test[system] for of_test in rows.values() if system in of_test] for system in systems}
     bleu = {system: mean(row["scores"]["bleu"]["mean"] for row in of_it) for system, of_it in scored.items()}
     known = {(one.test, one.system): one for one in told}
-    metric = next((tables["validation"] for tables in tests.values() if tables["validation"]), None)
-    heads = ["system", "n", "parameters", *([metric] if metric else [])]
+    metrics = {tables["validation"] for tables in tests.values()}
+    metric = metrics.pop() if len(metrics) == 1 else None
+    heads = ["system", "n", "parameters", metric or ""]
     heads += [cell for test in tests for cell in (f"BLEU {test}", "Δ", "p (sentences)", "p (seeds)")]
     lines = []
     for system in sorted(systems, key=lambda system: (-len(scored[system]), -bleu[system])):
         first = scored[system][0]
         count = " / ".join(dict.fromkeys(str(len(row["runs"])) for row in scored[system]))
         parameters = "" if first["parameters"] is None else f"{first['parameters']:,}"
-        cells = [system, count, parameters, *([shown(first["validation"])] if metric else [])]
+        cells = [system, count, parameters, shown(first["validation"]) if metric else ""]
         for test, tables in tests.items():
             cells += _on(rows[test].get(system), tables["baseline"], known.get((test, system)))
         lines.append(cells)
@@ -116,15 +126,11 @@ def _by_name(systems: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any
     return {name if bare.count(name) == 1 else row["system"]: row for name, row in zip(bare, systems, strict=True)}
 
 
-def _on(row: Mapping[str, Any] | None, baseline: str, told: Told | None) -> Iterator[str]:
-    """What a test set's four columns say."""
+def _on(row: Mapping[str, Any] | None, baseline: str, told: Told | None) -> list[str]:
+    """What a test set's columns say."""
     if row is None:
-        return iter([""] * 4)
+        return [""] * 4
     bleu = shown(row["scores"]["bleu"])
     if told is None:
-        return iter([bleu, "baseline" if row["system"] == baseline else "", "", ""])
-    return iter([bleu, _bold(apart(row["difference"]), told), p(told.by_sentences), p(told.by_seeds)])
-
-
-def _bold(text: str, told: Told) -> str:
-    return Bold(text) if told.holds else text
+        return [bleu, "baseline" if row["system"] == baseline else "", "", ""]
+    return [bleu, *_apart(apart(row["difference"]), told)]

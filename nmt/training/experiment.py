@@ -1,4 +1,4 @@
-"""From a composed configuration to a finished run: data → model → callbacks → loggers → trainer → fit."""
+"""From a composed configuration to a finished run: loggers → callbacks → trainer → data → model → fit."""
 
 import copy
 import importlib.metadata
@@ -75,7 +75,7 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
         if config.repeats:
             _say_what_changed(config)
         loggers = [_quiet(hydra.utils.instantiate(logger)) for logger in config.logger.values()]
-        trainer = make_trainer(config, folder, loggers)  # or what it refuses is found when data is prepared
+        trainer = make_trainer(config, folder, loggers)  # or what it refuses is found only after data is prepared
         data = hydra.utils.instantiate(config.data)
         if config.data.test is not None:
             data.test_pairs()  # or its name is found to be wrong when training is done
@@ -86,7 +86,7 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
         summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
         record.write()
         log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
-        record.loggers = loggers
+        record.loggers = loggers  # only now: to close a logger of W&B begins its run
         for logger in loggers:
             logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
         try:

@@ -23,6 +23,7 @@ from nmt.evaluation.significance import (
     randomization_p,
     replaced_sentences,
     sign_test_p,
+    spread_over_seeds,
     student_p,
 )
 
@@ -298,6 +299,7 @@ def test_over_seeds_all_systems_tell_together_what_the_spread_is():
         "b": student_p((20.1 - 20.1) / sqrt(squares / 4 * (1 / 3 + 1 / 2)), 4),
         "alone": student_p((22.0 - 20.1) / sqrt(squares / 4 * (1 / 1 + 1 / 2)), 4),
     }
+    assert spread_over_seeds([own, *systems.values()]) == (pytest.approx(sqrt(squares / 4)), 4)
     assert over_seeds(own, systems) == pytest.approx(expected)
     assert expected["alone"] < expected["a"] < 0.05 < expected["b"]
 

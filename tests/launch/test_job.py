@@ -6,10 +6,11 @@ import sys
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from nmt.launch.job import Job, stop
 from nmt.launch.local import Sweep, _outcome, progress, shares_of_the_machine
-from nmt.resolvers import folder_name
+from nmt.resolvers import folder_name, stage
 
 
 def job_in(folder, status=None):
@@ -140,3 +141,16 @@ def test_a_job_that_somebody_else_has_completed_meanwhile_is_not_started(tmp_pat
     assert not (tmp_path / "output.log").exists()
     assert told[-1] == sweep.states == ["completed"]
     assert json.loads((tmp_path / "sweep.json").read_text())["jobs"][0]["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"pretraining": None, "init_from": None}, "training"),
+        ({"pretraining": {}, "init_from": None}, "finetuning"),
+        ({"pretraining": {"without": ["memory"]}}, "finetuning"),
+        ({"init_from": "run"}, "finetuning"),
+    ],
+)
+def test_a_run_that_starts_from_anothers_weights_is_a_finetuning(settings, told):
+    assert stage(_root_=OmegaConf.create(settings)) == told

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import re
+import shutil
 import zlib
 from statistics import mean, stdev
 
@@ -102,6 +103,36 @@ def test_the_same_seed_twice_is_noted(sweep, tmp_path):
     (note,) = compared(tmp_path, sweep)[2]["notes"]
     assert "additive" in note["run"]
     assert re.match(r"has the seed of .*additive.*, 2, and all else alike", note["note"])
+
+
+def test_a_seed_that_was_run_again_tells_no_more_of_training_anew(sweep, tmp_path):
+    once = compared(tmp_path, sweep)[2]
+    again = sweep / "attention=additive,again=true,seed=2"
+    shutil.copytree(sweep / "attention=additive,seed=2", again)
+    twice = compared(tmp_path, sweep)[2]
+    assert [row["seeds"] for row in twice["systems"]] == [[1], [1, 2, 2]]
+    assert twice["systems"][0]["difference"]["p_seeds"] == once["systems"][0]["difference"]["p_seeds"]
+    assert twice["spread_over_seeds"] == once["spread_over_seeds"]
+    dot = "attention=dot seed=1"
+    assert twice["adequacy"][dot]["words_left_out"]["p_seeds"] == once["adequacy"][dot]["words_left_out"]["p_seeds"]
+
+
+def test_the_score_on_validation_is_told_where_all_runs_have_the_same(tmp_path):
+    for seed, score in ((1, 30.0), (2, 31.0)):
+        best = {"metric": "valid/bleu", "score": score, "checkpoint": "x"}
+        write_run(tmp_path / "plain" / f"run{seed}", seed=seed, summary={"best": best})
+    write_run(tmp_path / "wide" / "run", changes={"size.hidden": 64}, summary={"best": ["no", "such"]})
+    _, text, tables = compared(tmp_path, tmp_path)
+    assert tables["validation"] == "valid/bleu"
+    found = {row["system"]: row["validation"] for row in tables["systems"]}
+    assert found == {"plain": {"mean": 30.5, "deviation": pytest.approx(0.7071, abs=1e-4)}, "wide/run": None}
+    assert "| valid/bleu |" in text
+    assert "| 30.50 ± 0.71 |" in text
+    other = {"metric": "valid/loss", "score": 2.0, "checkpoint": "x"}
+    write_run(tmp_path / "wide" / "run", changes={"size.hidden": 64}, summary={"best": other})
+    _, text, tables = compared(tmp_path, tmp_path)
+    assert tables["validation"] is None
+    assert "30.50" not in text
 
 
 def test_a_mean_over_some_of_the_seeds_says_of_how_many(sweep, tmp_path):

@@ -34,7 +34,15 @@ def rate(difference, p, seeds):
 def tables(*systems, **rates):
     validation = "valid/bleu" if any(one["validation"] for one in systems) else None
     adequacy = {"plain": rate(0, 1, None)} | rates
-    return {"baseline": "plain", "systems": list(systems), "adequacy": adequacy, "validation": validation}
+    adequacy = {name: adequacy.get(name, {}) for name in (one["system"] for one in systems)}
+    by_seeds = any((one["difference"] or {}).get("p_seeds") for one in systems)
+    return {
+        "baseline": "plain",
+        "systems": list(systems),
+        "adequacy": adequacy,
+        "validation": validation,
+        "spread_over_seeds": {"deviation": 0.356, "degrees": 17} if by_seeds else None,
+    }
 
 
 def test_p_is_corrected_by_each_measure_for_all_test_sets():
@@ -59,7 +67,7 @@ def test_what_sentences_and_seeds_both_find_is_in_bold():
         lucky=rate(-0.3, 0.002, 0.9),
     )
     new = tables(
-        system("plain", 20),
+        system("plain", 20, validation={"mean": 31.0}),
         system("better", 20, 0.0, 1.0, 0.9),
         system("lucky", 20.5, 0.5, 0.02, 0.6),
         better=rate(-0.1, 0.8, 0.9),
@@ -74,11 +82,29 @@ def test_what_sentences_and_seeds_both_find_is_in_bold():
         "| plain | 2 | 1,234 | 31.00 | 30.00 ± 0.25 | baseline |  |  | 20.00 ± 0.25 | baseline |  |  |",
     ]
     assert "for the 4 comparisons of this table" in text
+    assert "that all systems have together, 0.36 BLEU on old, 0.36 BLEU on new." in text
     others = text.split("\n\n")[4].strip().split("\n")[2:]
     assert others == [
         "| repeated 2grams | old | better | 0.60 | **−0.40** | 0.004 | 0.004 |",
         "| repeated 2grams | old | lucky | 0.70 | −0.30 | 0.006 | 1.000 |",
     ]
+
+
+def test_of_single_runs_nothing_is_said_over_seeds_and_of_one_sentence_nothing_over_sentences():
+    one = tables(system("plain", 30), system("other", 31.5, 1.5, 0.001), other=rate(0.1, 0.001, None))
+    text = in_short({"old": one, "new": one})
+    assert "seeds" not in text
+    assert "| other | 2 | 1,234 | 31.50 ± 0.25 | +1.50 [+1.00, +2.00] | 0.002 | 31.50 ± 0.25 |" in text
+    assert "| repeated 2grams | old | other | 1.10 | +0.10 | 0.002 |" in text
+    one["systems"][1]["difference"]["by_sentence"] = dict.fromkeys(("p_bootstrap", "difference_low", "difference_high"))
+    assert "| other | 2 | 1,234 | 31.50 ± 0.25 | +1.50 | 31.50 ± 0.25 | +1.50 |" in in_short({"old": one, "new": one})
+
+
+def test_validation_stands_there_where_all_were_chosen_by_the_same():
+    one, other = (tables(system("plain", 30, validation={"mean": 2.5})) for _ in range(2))
+    assert "| valid/bleu |" in in_short({"old": one, "new": other})
+    other["validation"] = "valid/loss"
+    assert "2.50" not in in_short({"old": one, "new": other})
 
 
 def test_where_nothing_else_is_told_apart_no_table_says_so():

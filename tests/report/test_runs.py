@@ -122,6 +122,22 @@ def test_scores_of_weights_that_are_no_longer_the_best_are_told(tmp_path, best, 
     assert run.notes == notes
 
 
+@pytest.mark.parametrize(
+    ("best", "told"),
+    [
+        ({"metric": "valid/bleu", "score": 31.5, "step": 7}, {"metric": "valid/bleu", "score": 31.5}),
+        ({"metric": "valid/bleu", "score": float("nan")}, {}),
+        ({"metric": "valid/bleu", "score": "31.5"}, {}),
+        ({"metric": ["valid/bleu"], "score": 31.5}, {}),
+        ({"score": 31.5}, {}),
+        (["valid/bleu", 31.5], {}),
+        (None, {}),
+    ],
+)
+def test_a_best_score_is_a_number_with_a_name(tmp_path, best, told):
+    assert RunFolder(write_run(tmp_path / "a", summary={"best": best})).best == told
+
+
 def test_the_summary_says_of_which_step_the_best_checkpoint_is(tmp_path):
     path = tmp_path / "checkpoints" / "best.ckpt"
     trainer = SimpleNamespace(
