@@ -51,9 +51,15 @@ def folded(settings: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     """
     groups: dict[str, list[int]] = {}
     for place, found in enumerate(settings):
-        key = json.dumps(found, sort_keys=True, default=str) if _is_known(found) else f"alone {place}"
+        whole = {name: _as_whole(value) for name, value in found.items()}
+        key = json.dumps(whole, sort_keys=True, default=str) if _is_known(found) else f"alone {place}"
         groups.setdefault(key, []).append(place)
     return list(groups.values())
+
+
+def _as_whole(value: Any) -> Any:
+    """10.0 is 10, whichever of them a file says."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _is_known(settings: Mapping[str, Any]) -> bool:

@@ -253,6 +253,12 @@ def test_another_search_makes_another_system_but_an_old_file_does_not(tmp_path):
     assert folded([settings_of(run, how) for how in (said, unsaid, other)]) == [[0, 1], [2]]
 
 
+def test_a_whole_number_is_the_same_setting_with_a_point_and_true_is_not_one(tmp_path):
+    values = {"a": 1, "b": 1.0, "c": True, "d": 1.5}
+    runs = [RunFolder(write_run(tmp_path / name, changes={"dropout": value})) for name, value in values.items()]
+    assert folded([settings_of(run, {}) for run in runs]) == [[0, 1], [2], [3]]
+
+
 def test_jobs_are_called_by_what_tells_them_apart(tmp_path):
     runs = [
         RunFolder(write_run(tmp_path / f"attention={name},size=tiny", overrides=("size=tiny", f"attention={name}")))
