@@ -34,7 +34,7 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
         f"comparison by itself: over sentences by paired bootstrap ({tables['resamples']} resamples, BLEU the mean "
         f"over seeds){by_seeds}. sacrebleu {_text(tables['signature'])}",
         "",
-        *table(_leaderboard(tables, [name for name in FIRST if name in names])),
+        *table(filled(_leaderboard(tables, [name for name in FIRST if name in names]))),
     ]
     columns = {name: [shown(row["scores"].get(name)) for row in tables["systems"]] for name in ["bleu", *others]}
     bleu = columns.pop("bleu")
@@ -42,7 +42,7 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
         del columns["bleu_lowercase"]
     if columns:
         rows = zip((row["system"] for row in tables["systems"]), *columns.values(), strict=True)
-        lines += ["", f"{mark} Other scores", "", *table([["system", *map(words, columns)], *rows])]
+        lines += ["", f"{mark} Other scores", "", *table(filled([["system", *map(words, columns)], *rows]))]
     lines += ["", f"{mark} BLEU by source length", "", *_by_length(tables["by_length"])]
     lines += ["", f"{mark} Over- and under-translation", "", *_adequacy(tables, tested)]
     if tables["not_compared"]:
@@ -68,7 +68,7 @@ def _adequacy(tables: Mapping[str, Any], tested: Sequence[str]) -> list[str]:
         "and left out are what precision and recall of single words lack, synonyms among them: a worse translation has "
         "more of both. What is said again is nearer to what coverage is for."
     )
-    return [about, "", *table([heads, *rows])]
+    return [about, "", *table(filled([heads, *rows]))]
 
 
 def _leaderboard(tables: Mapping[str, Any], names: Sequence[str]) -> list[list[Any]]:
@@ -104,7 +104,7 @@ def _by_length(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     heads = ["system", *(f"{name} ({count})" for name, count in buckets.items())]
     rows = ([system, *(_interval(bucket) for bucket in of)] for system, of in found.items())
     about = "In source words, and how many sentences; 95 % intervals are each system's own, not of a difference."
-    return [about, "", *table([heads, *rows])]
+    return [about, "", *table(filled([heads, *rows]))]
 
 
 def _interval(bucket: Mapping[str, Any]) -> str:
@@ -149,11 +149,14 @@ def words(name: str) -> str:
 
 
 def table(rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Without the columns in which nothing stands."""
-    written = [[_text(cell) for cell in row] for row in rows]
-    columns = [column for column in zip(*written, strict=True) if len(written) == 1 or any(column[1:])]
-    heads, *others = zip(*columns, strict=True)
+    heads, *others = [[_text(cell) for cell in row] for row in rows]
     return [_line(heads), _line(["---"] * len(heads)), *map(_line, others)]
+
+
+def filled(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Without the columns in which nothing stands."""
+    columns = [column for column in zip(*rows, strict=True) if any(cell != "" for cell in column[1:])]
+    return list(zip(*columns, strict=True))
 
 
 def _line(cells: Sequence[str]) -> str:

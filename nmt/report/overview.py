@@ -5,7 +5,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from nmt.evaluation.significance import holm
-from nmt.report.markdown import Bold, apart, p, signed, table, words
+from nmt.report.markdown import Bold, apart, filled, p, signed, table, words
 from nmt.report.settings import without_seed
 from nmt.report.spread import shown
 
@@ -46,7 +46,7 @@ def in_short(tests: Mapping[str, Mapping[str, Any]]) -> str:
             f"comparisons by a measure{', what both find is in bold' if spreads else ''}."
         )
         heads = ["", "test set", "system", "", "Δ", "p (sentences)", "p (seeds)"]
-        lines += [about, "", *table([heads, *map(_line_of, others)]), ""]
+        lines += [about, "", *table(filled([heads, *map(_line_of, others)])), ""]
     return "\n".join(lines)
 
 
@@ -117,7 +117,7 @@ def _systems(tests: Mapping[str, Mapping[str, Any]], told: Sequence[Told]) -> li
         for test, tables in tests.items():
             cells += _on(rows[test].get(system), tables["baseline"], known.get((test, system)))
         lines.append(cells)
-    return table([heads, *lines])
+    return table(filled([heads, *lines]))
 
 
 def _by_name(systems: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
