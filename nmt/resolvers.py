@@ -32,7 +32,12 @@ OmegaConf.register_new_resolver("folder_name", folder_name, replace=True)
 
 def stage(*, _root_: DictConfig) -> str:
     """What a run is in a chain of them."""
-    return "finetuning" if _root_.get("pretraining") is not None or _root_.get("init_from") else "training"
+    return "finetuning" if starts_from_another(_root_) else "training"
+
+
+def starts_from_another(config: DictConfig) -> bool:
+    """Has the weights of another run to begin with; pretraining={} is this very run before."""
+    return config.get("pretraining") is not None or bool(config.get("init_from"))
 
 
 def choices() -> list[str]:

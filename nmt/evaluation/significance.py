@@ -50,6 +50,13 @@ class Rate(NamedTuple):
     p: float | None
 
 
+class Spread(NamedTuple):
+    """Standard deviation over seeds, and of how many degrees of freedom it is known."""
+
+    deviation: float
+    degrees: int
+
+
 def compare_systems(
     own: np.ndarray, systems: dict[str, np.ndarray], *, resamples: int = 1000, seed: int = 12345
 ) -> list[Comparison]:
@@ -170,13 +177,6 @@ def sign_test_p(better: int, worse: int) -> float:
 
 def _corpus_bleu(statistics: np.ndarray) -> float:
     return float(mean_bleu(statistics.sum(1)))
-
-
-class Spread(NamedTuple):
-    """Standard deviation over seeds, and of how many degrees of freedom it is known."""
-
-    deviation: float
-    degrees: int
 
 
 def spread_over_seeds(systems: Iterable[Sequence[float]]) -> Spread | None:

@@ -61,8 +61,8 @@ def _adequacy(tables: Mapping[str, Any], tested: Sequence[str]) -> list[str]:
         own = system == tables["baseline"]
         rows.append([system])
         for rate in map(rates.get, tested):
-            apart = ["baseline", "", ""] if own else [signed(rate["difference"]), p(rate["p"]), p(rate["p_seeds"])]
-            rows[-1] += [f"{rate['value']:.2f}", *apart]
+            with_p = ["baseline", "", ""] if own else [signed(rate["difference"]), p(rate["p"]), p(rate["p_seeds"])]
+            rows[-1] += [f"{rate['value']:.2f}", *with_p]
     about = (
         "For each 100 words of the (first) reference, in words as BLEU counts them; less is better. Words too often "
         "and left out are what precision and recall of single words lack, synonyms among them: a worse translation has "

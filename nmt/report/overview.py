@@ -51,10 +51,10 @@ def in_short(tests: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _line_of(told: Told) -> list[str]:
-    return [words(told.measure), told.test, told.system, f"{told.value:.2f}", *_apart(signed(told.difference), told)]
+    return [words(told.measure), told.test, told.system, f"{told.value:.2f}", *_with_p(signed(told.difference), told)]
 
 
-def _apart(difference: str, told: Told) -> list[str]:
+def _with_p(difference: str, told: Told) -> list[str]:
     return [Bold(difference) if told.holds else difference, p(told.by_sentences), p(told.by_seeds)]
 
 
@@ -133,4 +133,4 @@ def _on(row: Mapping[str, Any] | None, baseline: str, told: Told | None) -> list
     bleu = shown(row["scores"]["bleu"])
     if told is None:
         return [bleu, "baseline" if row["system"] == baseline else "", "", ""]
-    return [bleu, *_apart(apart(row["difference"]), told)]
+    return [bleu, *_with_p(apart(row["difference"]), told)]

@@ -213,14 +213,16 @@ function lengthsAndErrors() {
     return make("td", { class: "number" }, bucket ? bucket.bleu.toFixed(2) : "–", bucket && bucket.low !== null ? make("span", { class: "sd" }, ` [${bucket.low.toFixed(1)}, ${bucket.high.toFixed(1)}]`) : null);
   })));
   const counted = Object.keys(tables.adequacy[tables.baseline]);
-  const countedHead = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "system"), ...counted.flatMap(name => [wordsOf(name), "Δ", "p"].map(text => make("th", { scope: "col", class: "number" }, text)))));
+  const kinds = { p: "p, sentences", ...(tables.spread_over_seeds ? { p_seeds: "p, seeds" } : {}) };
+  const countedHead = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "system"), ...counted.flatMap(name => [wordsOf(name), "Δ", ...Object.values(kinds)].map(text => make("th", { scope: "col", class: "number" }, text)))));
   const countedRows = tables.systems.map(row => make("tr", {}, make("th", { scope: "row" }, row.system), ...counted.flatMap(name => {
-    const { value, difference, p } = tables.adequacy[row.system][name], own = row.system === tables.baseline;
+    const rate = tables.adequacy[row.system][name], own = row.system === tables.baseline;
     const cell = (text, certain) => make("td", { class: certain ? "number certain" : "number" }, text);
-    return [cell(value.toFixed(2)), cell(own ? "baseline" : signed(difference)), cell(own ? "" : shownP(p), !own && p !== null && p < 0.05)];
+    const ps = Object.keys(kinds).map(kind => own ? cell("") : cell(shownP(rate[kind]), rate[kind] !== null && rate[kind] < 0.05));
+    return [cell(rate.value.toFixed(2)), cell(own ? "baseline" : signed(rate.difference)), ...ps];
   })));
   part("lengths", "Length, over- and under-translation", null, null, legend(), place,
-    make("details", { id: "adequacy", looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, "Over- and under-translation as a table: for each 100 words of the first reference, in words as BLEU counts them; p over sentences"),
+    make("details", { id: "adequacy", looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, "Over- and under-translation as a table: for each 100 words of the first reference, in words as BLEU counts them"),
       make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, countedHead, make("tbody", {}, ...countedRows)))),
     make("details", { looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, "BLEU by length as a table"),
       make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, head, make("tbody", {}, ...rows)))));

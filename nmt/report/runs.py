@@ -74,8 +74,10 @@ class RunFolder:
         return self._noted(lambda: read_curves(self.folder / "metrics.csv"), "no learning curves", Curves({}, None))
 
     @property
-    def seed(self) -> Any:
-        return self.config.get("seed")
+    def seed(self) -> int | None:
+        """None where the settings do not say it as a number."""
+        found = self.config.get("seed")
+        return found if isinstance(found, int) else None
 
     @property
     def best(self) -> dict[str, Any]:

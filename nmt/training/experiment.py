@@ -36,6 +36,7 @@ from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.evaluation.bleu import counter
 from nmt.evaluation.verb import evaluate_run
 from nmt.machine import machine
+from nmt.resolvers import starts_from_another
 from nmt.run import CANDIDATES, build_model, leaves, load_checkpoint, scores_path, write_json, write_text
 from nmt.search.unknown import check_unknown
 from nmt.training.finite import Finite
@@ -119,7 +120,7 @@ def _check(config: DictConfig) -> None:
         )
     if (config.trainer.gradient_clip_val or 0) < 0:
         raise ConfigurationError(f"trainer.gradient_clip_val={config.trainer.gradient_clip_val}: must be at least 0")
-    if config.fresh and not config.init_from and config.pretraining is None:
+    if config.fresh and not starts_from_another(config):
         raise ConfigurationError(f"fresh={config.fresh}: all weights are, without init_from= or pretraining=")
     trial = copy.deepcopy(config)
     trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
@@ -130,7 +131,7 @@ def _check(config: DictConfig) -> None:
 def initialized(config: DictConfig, module: Training) -> dict[str, Any]:
     """Weights of another run, where `pretraining` or `init_from` asks for them; those gone on with have their own."""
     source = config.init_from
-    if config.ckpt_path or (not source and config.pretraining is None):
+    if config.ckpt_path or not starts_from_another(config):
         return {}
     if config.pretraining is not None:
         if source:

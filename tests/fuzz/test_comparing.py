@@ -126,6 +126,16 @@ def test_a_field_longer_than_the_csv_library_reads_costs_the_curves_alone(two):
     ]
 
 
+@pytest.mark.parametrize("seed", [[], {"a": 1}, "${oc.env:SEED}", None, 1.5])
+def test_a_seed_that_is_no_number_is_none(two, seed):
+    config = OmegaConf.to_container(OmegaConf.create(two[1][".hydra/config.yaml"].decode()))
+    tables = compared(two, {".hydra/config.yaml": as_json(config | {"seed": seed})})
+    runs = {
+        run: seed for system in tables["systems"] for run, seed in zip(system["runs"], system["seeds"], strict=True)
+    }
+    assert runs == {"whole": 1, "changed": None}
+
+
 LAUGHS = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 12))
 YAMLS = {
     "!!python/object/apply:os.system ['touch MARKER']": "is not YAML",

@@ -1,7 +1,9 @@
 """The page of results: nothing on it but what was kept of runs."""
 
+import gzip
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import yaml
@@ -162,3 +164,25 @@ def test_what_failed_on_another_machine_stays_until_it_is_begun_again(results, t
     write_run(tmp_path / "kinds" / "dot", overrides=("threads=1", "attention=dot"))  # it is the same that is trained
     text, kept = results("keep", "kinds")
     assert [row["status"] for row in kept["runs"]] == ["completed", "completed"]
+
+
+OWN = Path(__file__).parents[2] / "docs" / "results"
+STUDIES = yaml.safe_load((OWN / "studies.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_projects_own_page_is_made_of_what_is_kept():
+    assert OWN.with_suffix(".md").read_text(encoding="utf-8") == page.results(STUDIES)
+
+
+@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if study["tests"]])
+def test_the_projects_own_tables_are_those_of_its_kept_runs(name):
+    """Each mean is of runs that are kept: what all systems have together is what all runs have."""
+    places = [OWN / folder for folder in STUDIES[name]["runs"]]
+    kept = {path for place in places for path in (*place.rglob("*.json.gz"), place.with_name(f"{place.name}.json.gz"))}
+    runs = [json.loads(gzip.decompress(path.read_bytes()))["tests"] for path in kept if path.is_file()]
+    for test, tables in json.loads((OWN / f"{name}.json").read_text(encoding="utf-8"))["tests"].items():
+        scores = [run[test]["scores"]["scores"] for run in runs if test in run]
+        assert len(scores) == sum(len(row["runs"]) for row in tables["systems"])
+        for score in ("bleu", "chrf", "ter"):
+            in_tables = sum(row["scores"][score]["mean"] * len(row["runs"]) for row in tables["systems"])
+            assert in_tables == pytest.approx(sum(of[score]["score"] for of in scores)), (test, score)
