@@ -40,7 +40,7 @@ from nmt.resolvers import starts_from_another
 from nmt.run import CANDIDATES, build_model, leaves, load_checkpoint, scores_path, write_json, write_text
 from nmt.search.unknown import check_unknown
 from nmt.training.finite import Finite
-from nmt.training.module import Training, check_loss, parameter_counts
+from nmt.training.module import Training, check_loss, check_monitor, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
 from nmt.training.resume import Before, CompletedAlreadyError, alone_in, settle
 from nmt.training.transfer import initialize_from
@@ -108,6 +108,9 @@ def _check(config: DictConfig) -> None:
     """What would else be found wrong only after the corpus is prepared, which may take hours, or not at all."""
     check_loss(**config.loss)
     check_unknown(config.score_unknown)
+    for name, callback in config.callbacks.items():
+        if callback and "monitor" in callback:
+            check_monitor(f"callbacks.{name}", callback.monitor, callback.get("mode", "min"))
     counter(**config.data.score)
     if config.threads is not None and not (isinstance(config.threads, int) and config.threads > 0):
         raise ConfigurationError(f"threads={config.threads}: must be a number of threads, at least 1, or null")

@@ -21,6 +21,20 @@ from nmt.training.finite import Finite
 from nmt.training.gradients import clip_norm
 from nmt.training.ranks import gathered, summed
 
+SCORES = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max"}  # of a validation: which is better
+
+
+def check_monitor(callback: str, monitor: str, mode: str) -> None:
+    """Or a run fails after its first epoch, or keeps its worst checkpoint."""
+    if monitor not in SCORES:
+        raise ConfigurationError(
+            f"{callback}.monitor={monitor}: choose {', '.join(SCORES)}, or add what a callback of yours logs to SCORES "
+            f"in {__name__}"
+        )
+    if mode != (best := SCORES[monitor]):
+        better = {"min": "lower", "max": "higher"}[best]
+        raise ConfigurationError(f"{callback}.mode={mode}: {better} {monitor} is better; write {callback}.mode={best}")
+
 
 def check_loss(label_smoothing: float, normalize: str) -> None:
     if normalize not in ("words", "sentences", "sum"):
