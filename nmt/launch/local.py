@@ -22,6 +22,7 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from nmt.code import code_version
 from nmt.errors import ConfigurationError, UserError
 from nmt.kinds import check_kinds
 from nmt.launch.job import IS_JOB, Job, stop, termination_interrupts
@@ -127,6 +128,7 @@ class Sweep:
         count = len(self.jobs)
         said = f"{count} job{'s' if count > 1 else ''}, {self.states.count('completed')} completed already"
         log.info("%s: %s", said, self.folder)
+        self._say_what_other_code_trained()
         self._write()
         waiting = [number for number, state in enumerate(self.states) if state == "waiting"]
         reported = time.perf_counter()
@@ -141,6 +143,15 @@ class Sweep:
                     reported = time.perf_counter()
                     self._report()
                 time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _say_what_other_code_trained(self) -> None:
+        done = [job for job, state in zip(self.jobs, self.states, strict=True) if state == "completed"]
+        earlier = [job for job in done if code_version() not in job.summary().get("code", [code_version()])]
+        if earlier:
+            log.warning(
+                "%d of them by other code than nmt/model and nmt/training hold now: another sweep= trains them anew",
+                len(earlier),
+            )
 
     def _start(self, place: Place, number: int) -> None:
         job = self.jobs[number]

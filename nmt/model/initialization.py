@@ -10,7 +10,8 @@ Initializer = Callable[[Tensor], object]
 
 class Initialization:
     """Fills a model by kinds, told apart by name and shape: embeddings, recurrent matrices (one block a gate), other
-    matrices, those of the attention, and vectors (biases to zero unless the paper says otherwise)."""
+    matrices, those of the attention, v of energies (`energy`), and `bias`. Any other vector or number (a gain, a
+    temperature) starts where its module put it."""
 
     def __init__(
         self,
@@ -32,10 +33,13 @@ class Initialization:
                 self._fill(name, parameter)
 
     def _fill(self, name: str, parameter: Tensor) -> None:
-        if name.endswith(".energy"):
+        own = name.split(".")[-1]
+        if own == "energy":
             self.energy(parameter)
-        elif parameter.dim() == 1:
+        elif own.startswith("bias"):
             self.bias(parameter)
+        elif parameter.dim() < 2:
+            pass
         elif "embedding" in name or name == "output.weight":
             self.embedding(parameter)
         elif "recurrent" in name or "weight_hh" in name:

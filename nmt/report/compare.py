@@ -272,6 +272,7 @@ def tabulated(found: Field, resamples: int) -> dict[str, Any]:
         "notes": [
             *({"run": one.name, "note": note} for one in found.runs for note in one.run.notes),
             *({"run": one.name, "note": note} for system in found.systems for one, note in _not_independent(system)),
+            *({"run": one.name, "note": note} for one, note in _of_other_code(found)),
         ],
     }
     return showable(tables)
@@ -284,6 +285,14 @@ def _not_independent(system: System) -> Iterator[tuple[Compared, str]]:
         other = first.setdefault(one.run.seed, one)
         if other is not one and one.run.seed is not None:
             yield one, f"has the seed of {other.name}, {one.run.seed}, and all else alike: no further run for ± and p"
+
+
+def _of_other_code(found: Field) -> Iterator[tuple[Compared, str]]:
+    """What is told apart is then not the settings alone."""
+    first = found.baseline.members[0]
+    for one in found.runs:
+        if None not in (one.run.code, first.run.code) and one.run.code != first.run.code:
+            yield one, f"trained by other code of nmt/model or nmt/training than {first.name}"
 
 
 def _score_names(runs: Sequence[Compared]) -> list[dict[str, str]]:

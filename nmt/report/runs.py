@@ -80,6 +80,11 @@ class RunFolder:
         return found if isinstance(found, int) else None
 
     @property
+    def code(self) -> Any:
+        """Of models and training, each that it was trained by; None where its summary does not say so."""
+        return self.summary.get("code")
+
+    @property
     def best(self) -> dict[str, Any]:
         """The score that its best checkpoint was chosen by, and its name; empty where it has none."""
         found = self.summary.get("best")

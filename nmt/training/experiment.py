@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import signal
-import subprocess
 import sys
 import time
 import traceback
@@ -28,6 +27,7 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
+from nmt.code import code_version, git_commit
 from nmt.command import explain
 from nmt.data.batches import Batch
 from nmt.data.candidates import Candidates
@@ -85,6 +85,7 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
         module = compose_module(config, prepared, folder, data.candidate_lists())
         summary |= initialized(config, module)
         summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
+        summary["code"] = list(dict.fromkeys([*before.told.get("code", ()), code_version()]))
         record.write()
         log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
         record.loggers = loggers  # only now: to close a logger of W&B begins its run
@@ -351,13 +352,3 @@ def _close(loggers: list[Logger], exit_code: int) -> None:
 
 def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in VERSIONS}
-
-
-def git_commit() -> str | None:
-    """Of the code that ran, with a + where files were changed."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty=+"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:  # git is not there
-        return None
-    return found.stdout.strip() or None

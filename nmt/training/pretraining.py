@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from lightning_fabric.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
 from omegaconf import DictConfig, OmegaConf
 
+from nmt.code import code_version
 from nmt.errors import UserError
 from nmt.launch.job import Job, stop, termination_interrupts
 from nmt.run import read_summary, write_text
@@ -103,7 +104,7 @@ def fingerprint(stage: DictConfig, overrides: Sequence[str]) -> str:
     of_data = ("batches", "max_length", "source_end", "seed", "candidates")
     settings |= {f"data.{key}": _plain(stage.data[key]) for key in of_data}
     settings["data"] = hydra.utils.instantiate(stage.data).prepare().folder.name
-    settings |= {"code": _code_version(), "torch": torch.__version__}
+    settings |= {"code": code_version(), "torch": torch.__version__}
     if stage.pretraining is not None:
         earlier = stage_overrides(stage.pretraining, overrides)
         settings["before"] = fingerprint(hydra.compose("config", overrides=earlier), earlier)
@@ -113,14 +114,6 @@ def fingerprint(stage: DictConfig, overrides: Sequence[str]) -> str:
 
 def _plain(node: Any) -> Any:
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-
-
-def _code_version() -> str:
-    """Of what models are made of, and of how they are trained."""
-    digest, own = hashlib.blake2b(digest_size=8), Path(__file__).parent
-    for file in [*sorted((own.parent / "model").rglob("*.py")), *sorted(own.glob("*.py"))]:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
 
 
 @contextmanager

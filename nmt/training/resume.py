@@ -11,6 +11,7 @@ from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 
+from nmt.code import code_version
 from nmt.errors import UserError
 from nmt.run import CHECKPOINTS, LAST, PREVIOUS, leaves, load_checkpoint, read_summary
 from nmt.trust import check_references
@@ -172,7 +173,9 @@ def _before(folder: Path, found: Found) -> Before:
     if not _is_in(found.path, folder):
         return Before(**found.stored["progress"], of_another=str(found.path.absolute()))
     summary = read_summary(folder)
-    told = {key: summary[key] for key in ("started", "initialized_from") if key in summary}
+    told = {key: summary[key] for key in ("started", "initialized_from", "code") if key in summary}
+    if "code" in told and code_version() not in told["code"]:
+        log.warning("nmt/model or nmt/training is not what this run began with; resume=false begins it anew")
     return Before(**found.stored["progress"], of_another=summary.get("went_on_with"), told=told)
 
 

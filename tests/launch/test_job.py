@@ -8,6 +8,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from nmt.code import code_version
 from nmt.launch.job import Job, stop
 from nmt.launch.local import Sweep, _outcome, progress, shares_of_the_machine
 from nmt.resolvers import folder_name, stage
@@ -130,6 +131,17 @@ def test_a_sweep_knows_at_its_start_what_is_completed_and_names_jobs_by_what_tel
     sweep = Sweep(tmp_path, jobs, 1, told=lambda jobs, states: None)
     assert sweep.states == ["completed", "waiting"]
     assert sweep.failures() == "1 of 2 jobs failed: attention=general: it broke"
+
+
+def test_a_sweep_says_how_many_of_its_jobs_other_code_completed(tmp_path, caplog):
+    jobs = []
+    for name, code in (("old", ["0"]), ("older", ["1"]), ("new", [code_version()]), ("went_on", ["0", code_version()])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text(json.dumps({"status": "completed", "code": code}))
+        jobs.append(Job((name,), tmp_path / name))
+    Sweep(tmp_path, jobs, 1, told=lambda jobs, states: None).run()
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith("2 of them by other code")
 
 
 def test_a_job_that_somebody_else_has_completed_meanwhile_is_not_started(tmp_path):

@@ -4,6 +4,8 @@ import pytest
 import torch
 from compositions import composed, configured
 from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from torch import nn
 
 
 def refusal(*overrides: str) -> str:
@@ -55,6 +57,18 @@ def test_initialisations_fill_each_kind_of_parameter_as_their_paper_says():
     for name, parameter in uniform.named_parameters():
         assert parameter.abs().max() <= 0.1, name
         assert parameter.std().item() == pytest.approx(0.2 / 12**0.5, rel=0.1), name
+
+
+@pytest.mark.parametrize("initialization", ["default", "groundhog", "gaussian", "uniform"])
+def test_vectors_and_numbers_of_a_new_mechanism_start_where_it_puts_them(initialization):
+    model = composed(f"initialization={initialization}")
+    score = model.decoder.attention.score
+    score.norm, score.temperature = nn.LayerNorm(7), nn.Parameter(torch.tensor(2.5))
+    initialize = instantiate(configured(f"initialization={initialization}").initialization)
+    initialize(model)
+    assert (score.norm.weight == 1).all()
+    assert score.temperature.item() == 2.5
+    assert (score.norm.bias == 0).all() == (initialization != "uniform")
 
 
 def test_the_source_read_backwards_gives_annotations_in_the_original_order():

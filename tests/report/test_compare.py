@@ -98,6 +98,13 @@ def test_what_was_evaluated_in_another_way_is_another_system(sweep, tmp_path):
     assert [row["settings"]["int8"] for row in tables["systems"]].count(True) == 1
 
 
+def test_a_run_of_other_code_than_the_baselines_is_noted(tmp_path):
+    for name, code in (("base", ["a"]), ("same", ["a"]), ("other", ["a", "b"]), ("silent", None)):
+        write_run(tmp_path / "runs" / name, changes={"name_of": name}, summary={"code": code} if code else None)
+    notes = compared(tmp_path, tmp_path / "runs", baseline="base")[2]["notes"]
+    assert notes == [{"run": "other", "note": "trained by other code of nmt/model or nmt/training than base"}]
+
+
 def test_the_same_seed_twice_is_noted(sweep, tmp_path):
     write_run(sweep / "attention=additive,again=true,seed=2", seed=2, overrides=("attention=additive",), mistakes=0.3)
     (note,) = compared(tmp_path, sweep)[2]["notes"]

@@ -8,8 +8,9 @@ import pytest
 import torch
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
+from nmt.code import git_commit
 from nmt.errors import UserError
-from nmt.training.experiment import _results, explained, git_commit, recorded
+from nmt.training.experiment import _results, explained, recorded
 from nmt.training.resume import Before
 
 BATCH = SimpleNamespace(sentences=torch.arange(64), source=torch.zeros(64, 48), target_input=torch.zeros(51, 64))

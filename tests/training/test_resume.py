@@ -5,6 +5,7 @@ import json
 import pytest
 from omegaconf import OmegaConf
 
+from nmt.code import code_version
 from nmt.errors import UserError
 from nmt.run import save_checkpoint
 from nmt.training.resume import Before, CompletedAlreadyError, alone_in, settle
@@ -152,6 +153,13 @@ def test_what_only_the_beginning_of_a_run_knew_is_kept(folder):
     told = {"started": "2026-01-01", "initialized_from": {"run": "first"}}
     say(folder, "interrupted", steps=7, **told)
     assert settle(configuration(), folder).told == told
+
+
+@pytest.mark.parametrize(("trained_by", "told"), [("other", True), (None, False), (code_version(), False)])
+def test_going_on_with_other_code_is_told(folder, trained_by, told, caplog):
+    say(folder, "interrupted", **({"code": [trained_by]} if trained_by else {}))
+    settle(configuration(), folder)
+    assert ("not what this run began with" in caplog.text) == told
 
 
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
