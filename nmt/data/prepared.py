@@ -93,6 +93,12 @@ class Prepared:
             )
         )
 
+    @property
+    def content(self) -> str:
+        """Of the texts that a run learns from and chooses by."""
+        told = {split: self.about["settings"][split] for split in ("train", "valid")}
+        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
+
     def split(self, name: str) -> Sides:
         return Sides(*(EncodedText.open(self.folder, f"{name}.{side}") for side in SIDES))
 

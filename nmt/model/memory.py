@@ -100,5 +100,6 @@ class Addressing(nn.Module):
 
     def forward(self, cells: Cells, hidden: Hidden, before: Weights) -> tuple[Weights, Float[Tensor, "hypothesis 1"]]:
         energies = self.score.energies(hidden[:, None], self.score.bind(cells))[:, 0]
-        gate = torch.sigmoid(self.gate(hidden))
-        return torch.lerp(torch.softmax(energies, dim=1), before.to(gate.dtype), gate), gate
+        found = torch.softmax(energies, dim=1)  # float32 under CUDA's autocast, whatever the energies are
+        gate = torch.sigmoid(self.gate(hidden)).to(found.dtype)
+        return torch.lerp(found, before.to(found.dtype), gate), gate

@@ -193,7 +193,7 @@ class _Beams:
         if self.how.stop == "first" or self.how.beam == 1:
             return (finished[:, -1] > -torch.inf) | (best_live == -torch.inf)
         at_best = best_live / self.how.norm(self.longest[self.live])
-        return at_best <= finished[:, self.how.nbest - 1]
+        return (at_best <= finished[:, self.how.nbest - 1]) | (best_live == -torch.inf)
 
     def _continuations(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(log-probability, word, parent) of what each sentence may go on with, best first: the 2 * beam best, so that

@@ -30,8 +30,9 @@ class Ensemble:
         weights = list(weights) if weights else [1.0] * len(members)
         if len(weights) != len(members) or min(weights) < 0 or sum(weights) <= 0:
             raise ConfigurationError(f"weights={weights}: one number, not below 0, for each of the {len(members)} runs")
-        self.members, self.average = list(members), average
-        self.weights = [weight / sum(weights) for weight in weights]
+        heard = [number for number, weight in enumerate(weights) if weight]  # 0 times -inf would be no number
+        self.members, self.average = [members[number] for number in heard], average
+        self.weights = [weights[number] / sum(weights) for number in heard]
         self.source_end = any(member.source_end for member in members)
 
     def to(self, device: str) -> "Ensemble":

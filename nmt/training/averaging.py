@@ -8,8 +8,11 @@ And the moving average that a run may keep of its weights (callbacks=ema).
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
+from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning.callbacks import WeightAveraging
 from torch import Tensor
 
 from nmt.command import in_plain_words
@@ -40,6 +43,30 @@ def average(paths: Sequence[Path], output: Path) -> None:
     weights = averaged([one["state_dict"] for one in stored])
     whole = {"nmt": last["nmt"], "state_dict": weights, "global_step": last["global_step"]}
     save_checkpoint(whole, output)
+
+
+class MovingAverage(WeightAveraging):
+    """Lightning's, which exchanges the weights and their mean for a validation, but knows nothing of it where a
+    checkpoint is saved in the middle of one; and when training ends it would lose the weights before they are saved."""
+
+    exchanged = False
+
+    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        super().on_validation_epoch_start(trainer, pl_module)
+        self.exchanged = True
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        super().on_validation_epoch_end(trainer, pl_module)
+        self.exchanged = False
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(trainer, pl_module, checkpoint)
+        if self.exchanged:
+            mean, weights = "state_dict", "current_model_state"
+            checkpoint[mean], checkpoint[weights] = checkpoint[weights], checkpoint[mean]
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """The mean is in the checkpoints."""
 
 
 def moving_average(averaged: Sequence[Tensor], current: Sequence[Tensor], count: Tensor, *, decay: float) -> None:

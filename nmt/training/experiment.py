@@ -42,7 +42,7 @@ from nmt.search.unknown import check_unknown
 from nmt.training.finite import Finite
 from nmt.training.module import Training, check_loss, check_monitor, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
-from nmt.training.resume import Before, CompletedAlreadyError, alone_in, settle
+from nmt.training.resume import Before, CompletedAlreadyError, alone_in, on_other_data, settle
 from nmt.training.transfer import initialize_from
 
 log = logging.getLogger(__name__)
@@ -81,6 +81,9 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
         if config.data.test is not None:
             data.test_pairs()  # or its name is found to be wrong when training is done
         prepared = data.prepare()
+        summary["data"] = prepared.content
+        if before.told.get("data", prepared.content) != prepared.content:
+            summary["went_on_with"] = on_other_data(config, folder)
         place = place_of(config, HydraConfig.get().overrides.task)
         module = compose_module(config, prepared, folder, data.candidate_lists())
         summary |= initialized(config, module)
@@ -101,7 +104,7 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
         if trainer.is_global_zero:
             if config.score_test:
                 evaluate_run(folder, config.score_unknown)
-            offer(folder, place, before.of_another)
+            offer(folder, place, summary.get("went_on_with"))
     return summary.get("best", {}).get("score")
 
 

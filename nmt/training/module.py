@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from nmt.data.batches import Batch
 from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.bleu import corpus_bleu
 from nmt.model.translator import Translator
 from nmt.search.beam import Hypothesis, search
@@ -161,6 +161,11 @@ class Training(pytorch_lightning.LightningModule):
         checkpoint["random_state"] = torch.get_rng_state()  # dropout goes on where it stopped
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        if checkpoint["nmt"]["vocabularies"] != self.record["vocabularies"]:
+            raise UserError(
+                f"ckpt_path={self.trainer.ckpt_path}: is of other vocabularies than those of the data, whose words its "
+                "weights would take for others; resume=false begins the run anew"
+            )
         self.random_state = checkpoint["random_state"]
         self.finite.load_state_dict(checkpoint["finite"])
 

@@ -23,8 +23,9 @@ OF_NO_WEIGHT = (  # what training comes to does not depend on them
     "ckpt_path", "resume", "repeats", "name", "sweep", "threads", "score_test", "score_unknown", "tabulated", "paper",
     "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
     "model.source_vocabulary_size", "model.target_vocabulary_size", "trainer.enable_progress_bar",
-    "pretraining_folder", "init_from", "pretraining", "fresh",
+    "pretraining_folder",
 )  # fmt: skip
+WAYS_ON = "name another folder, or say resume=false to begin anew there, resume=true to go on with it all the same"
 NAMED = 4  # settings that a message names
 COMPOSITION, LOCK, EARLIER = ".hydra", ".lock", "earlier"
 STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: of the new one, or open
@@ -100,7 +101,9 @@ def _begun_anew(config: DictConfig, folder: Path) -> Before:
 def _gone_on_with(config: DictConfig, folder: Path) -> Before:
     given = Path(config.ckpt_path) if config.ckpt_path else None
     if given and _is_in(given, folder):
-        return _before(folder, Found(given, load_checkpoint(given)))
+        found = Found(given, load_checkpoint(given))
+        before = _before(folder, found)
+        return _told_of_others(before, found, _other_settings(config, folder, found.stored["nmt"]["config"]))
     found = last_whole(folder / CHECKPOINTS)
     if found is None:
         _check_composition(config, folder)
@@ -113,7 +116,10 @@ def _gone_on_with(config: DictConfig, folder: Path) -> Before:
     others = _checked(config, folder, found.stored["nmt"]["config"])
     log.info("going on with %s, from step %d%s", found.path, found.stored["global_step"], _as_text(others, ", with "))
     config.ckpt_path = str(found.path)
-    before = _before(folder, found)
+    return _told_of_others(_before(folder, found), found, others)
+
+
+def _told_of_others(before: Before, found: Found, others: Mapping[str, Any]) -> Before:
     return before._replace(of_another=before.of_another or str(found.path)) if others else before
 
 
@@ -137,18 +143,30 @@ def _check_composition(config: DictConfig, folder: Path) -> None:
 
 
 def _checked(config: DictConfig, folder: Path, trained: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """The settings, other than limits, that are not what they were; refused where nobody said that this is meant."""
+    """`_other_settings` of a run that may be completed."""
+    others = _other_settings(config, folder, trained)
     changed = _changed(trained, OmegaConf.to_container(config))
-    others = {key: values for key, values in changed.items() if key not in LIMITS}
-    if others and config.resume == "auto":
-        raise UserError(
-            f"{folder} holds a run with other settings ({_as_text(others)}): name another folder, or "
-            "say resume=false to begin anew there, resume=true to go on with it all the same"
-        )
     summary = read_summary(folder)
     if summary.get("status") == "completed" and not others and (not changed or _is_past(config, summary)):
         raise CompletedAlreadyError(summary)
     return others
+
+
+def _other_settings(config: DictConfig, folder: Path, trained: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Those, other than limits, that are not what they were; refused where nobody said that this is meant."""
+    changed = _changed(trained, OmegaConf.to_container(config))
+    others = {key: values for key, values in changed.items() if key not in LIMITS}
+    if others and config.resume == "auto":
+        raise UserError(f"{folder} holds a run with other settings ({_as_text(others)}): {WAYS_ON}")
+    return others
+
+
+def on_other_data(config: DictConfig, folder: Path) -> str:
+    """What a run goes on with whose texts have changed since; refused where nobody said that this is meant."""
+    if config.resume == "auto":
+        raise UserError(f"{folder} holds a run on other data (texts to train on or to validate by changed): {WAYS_ON}")
+    log.warning("the texts to train on or to validate by are not those this run began with")
+    return str(config.ckpt_path)
 
 
 def _is_past(config: DictConfig, summary: Mapping[str, Any]) -> bool:
@@ -173,7 +191,7 @@ def _before(folder: Path, found: Found) -> Before:
     if not _is_in(found.path, folder):
         return Before(**found.stored["progress"], of_another=str(found.path.absolute()))
     summary = read_summary(folder)
-    told = {key: summary[key] for key in ("started", "initialized_from", "code") if key in summary}
+    told = {key: summary[key] for key in ("started", "initialized_from", "code", "data") if key in summary}
     if "code" in told and code_version() not in told["code"]:
         log.warning("nmt/model or nmt/training is not what this run began with; resume=false begins it anew")
     return Before(**found.stored["progress"], of_another=summary.get("went_on_with"), told=told)

@@ -155,23 +155,27 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 
 
 @pytest.mark.slow
-def test_a_validation_done_again_is_done_once(whole, tmp_path):
-    """Broken off, then done again and saved, and killed then: what was saved is of a validation that ended."""
+@pytest.mark.parametrize("callbacks", ["default", "ema"])
+def test_a_validation_done_again_is_done_once(callbacks, tmp_path):
+    """Broken off, then done again and saved, and killed then: what was saved is of a validation that ended, and of the
+    weights that are trained, not of those that are validated."""
+    more = (f"callbacks={callbacks}", "trainer.max_epochs=3")
+    trained(tmp_path / "whole", *more)
     for moment, sent, status in (
         ("on_validation_batch_end", signal.SIGTERM, 143),
         ("on_validation_end", signal.SIGKILL, -signal.SIGKILL),
     ):
         command = [sys.executable, "-c", BROKEN_OFF_THEN_KILLED, moment, str(int(sent)), ROOT / "train.py"]
         ran = subprocess.run(
-            [*command, *SETTINGS, f"hydra.run.dir={tmp_path}/run"],
+            [*command, *SETTINGS, *more, f"hydra.run.dir={tmp_path}/run"],
             cwd=ROOT,
             capture_output=True,
             text=True,
             timeout=100,
         )
         assert ran.returncode == status, ran.stderr
-    assert "from step 14" in trained(tmp_path / "run")
-    assert_the_same(tmp_path / "run", whole)
+    assert "from step 14" in trained(tmp_path / "run", *more)
+    assert_the_same(tmp_path / "run", tmp_path / "whole")
 
 
 @pytest.mark.slow

@@ -14,7 +14,8 @@ SOURCES = random_rows([5, 2, 9, 1], SOURCE_WORDS, seed=1)
 TARGETS = random_rows([3, 6, 1, 4], TARGET_WORDS, seed=2)
 BATCH = batch_of(SOURCES, TARGETS)
 LENGTHS = torch.tensor([len(source) + 1 for source in SOURCES])
-ATTENTIONS = [f"attention={choice}" for choice in choices("attention") if choice != "none"]
+JOINED = [choice for choice in choices("attention") if "score" in configured(f"attention={choice}").attention]
+ATTENTIONS = [f"attention={choice}" for choice in JOINED]
 COVERAGES = [f"attention/coverage={choice}" for choice in choices("attention/coverage")]
 
 
@@ -39,7 +40,8 @@ def assert_same_loss(one, other):
 @pytest.mark.parametrize("mechanism", [*ATTENTIONS, "memory=buffer"])
 def test_the_plain_models_weights_fit_by_name_and_only_the_mechanisms_are_new(mechanism):
     _, _, fresh = beside(mechanism, "attention/score=additive")
-    owners = ("attention.covered", "attention.coverage", "attention.window", "attention.writing", "decoder.memory")
+    parts = ("covered", "coverage", "window", "history", "writing")
+    owners = ("decoder.memory", *(f"attention.{part}" for part in parts))
     assert all(any(f"{owner}." in name for owner in owners) for name in fresh)
 
 
@@ -185,6 +187,16 @@ def test_the_noise_of_a_memory_is_stored_and_drawn_anew_only_where_asked_and_onl
     resampled.train()
     difference = first_cells(resampled) - first_cells(resampled)
     assert difference.std().item() == pytest.approx(0.1 * 2**0.5, rel=0.2)
+
+
+@pytest.mark.parametrize("overrides", [*ATTENTIONS, "memory=buffer", "memory=buffer memory.shared=false"])
+def test_bfloat16_is_as_near_where_softmax_gives_float32(overrides, monkeypatch):
+    """As CUDA's autocast has it, and the CPU's has not."""
+    model, softmax = composed(*overrides.split()), torch.softmax
+    exact = model.loss(BATCH).objective
+    monkeypatch.setattr(torch, "softmax", lambda energies, dim: softmax(energies.float(), dim))
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(model.loss(BATCH).objective, exact, rtol=0.02, atol=0.0)
 
 
 EXTREMES = [*ATTENTIONS, "memory=buffer", "attention=temporal attention.history.window=300"]

@@ -75,14 +75,22 @@ def test_given_words_have_the_averaged_probability(average):
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_a_member_without_weight_has_no_say():
+@pytest.mark.parametrize("average", ["probabilities", "logs"])
+def test_a_member_without_weight_has_no_say(average):
     first, second = member(), member("decoder=feedback", seed=2)
-    alone, together = (
-        found_by(first.model),
-        found_by(Ensemble([first, second], weights=[1, 0], average="probabilities")),
-    )
+    alone, together = found_by(first.model), found_by(Ensemble([first, second], weights=[1, 0], average=average))
     assert [[best.words.tolist() for best in found] for found in together] == [
         [best.words.tolist() for best in found] for found in alone
+    ]
+
+
+@pytest.mark.parametrize("average", ["probabilities", "logs"])
+def test_what_a_member_without_weight_thinks_impossible_is_possible(average):
+    first, second = member(), member(seed=2)
+    second.model.next = lambda *given: (torch.full((len(given[0]), 23), -torch.inf), {"alignment": 0.0}, given[1])
+    ensemble = Ensemble([first, second], weights=[1, 0], average=average)
+    assert [best.words.tolist() for best, *_ in found_by(ensemble)] == [
+        best.words.tolist() for best, *_ in found_by(first.model)
     ]
 
 

@@ -94,6 +94,20 @@ def test_a_run_with_other_settings_is_no_run_of_these_settings_alone(folder):
     assert settle(configuration(dropout=0.3, resume=True), folder).of_another == "/first/last.ckpt"
 
 
+@pytest.mark.parametrize("key", ["init_from", "pretraining", "fresh"])
+def test_what_a_run_started_from_is_a_setting(folder, key):
+    with pytest.raises(UserError, match=rf"other settings \({key} None → other\)"):
+        settle(configuration(**{key: "other"}), folder)
+
+
+def test_a_checkpoint_of_its_own_folder_is_of_the_same_settings_too(folder):
+    own = str(folder / "checkpoints" / "last.ckpt")
+    assert settle(configuration(ckpt_path=own), folder).of_another is None
+    with pytest.raises(UserError, match=r"other settings \(dropout 0.1 → 0.3\)"):
+        settle(configuration(ckpt_path=own, dropout=0.3), folder)
+    assert settle(configuration(ckpt_path=own, dropout=0.3, resume=True), folder).of_another == own
+
+
 def test_a_completed_run_is_not_trained_again_but_for_longer(folder):
     say(folder, "completed", best={"score": 33.0})
     with pytest.raises(CompletedAlreadyError) as done:

@@ -60,7 +60,7 @@ class View(NamedTuple):
 
 
 class Bound(NamedTuple):
-    view: View
+    view: Tree  # where there is no writing
     padding: Float[Tensor, "batch source"]  # 0 at real positions, -inf at padding: added to energies
     window: Tree
     coverage: Tree
@@ -105,8 +105,8 @@ class Attention(nn.Module):
         view = self._view(source.annotations)
         window, looked = self.window.bind(source) if self.window else ((), ())
         coverage, covered = self.coverage.bind(source) if self.coverage else ((), ())
-        written = view if self.writing else ()
-        return Bound(view, padding, window, coverage), State(written, (), looked, (), covered)
+        fixed, written = ((), view) if self.writing else (view, ())
+        return Bound(fixed, padding, window, coverage), State(written, (), looked, (), covered)
 
     def _view(self, annotations: Tensor) -> View:
         projected = self.coverage.project(annotations) if self.coverage else ()
