@@ -4,6 +4,7 @@ import errno
 import functools
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -76,11 +77,19 @@ def leaves_at_once(job: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
             check_kinds(HydraConfig.get().overrides.task)
             return job(config)
         except Exception as error:
+            _give_back_composition(Path(HydraConfig.get().runtime.output_dir))
             if HydraConfig.get().mode == RunMode.MULTIRUN or WANTS_TRACEBACK:
                 raise
             sys.exit(f"error: {explain(error)}{_more_of(error)}")
 
     return guarded
+
+
+def _give_back_composition(folder: Path) -> None:
+    """Hydra has written this command's into the folder: of a run that was there and stays, where it was refused."""
+    kept = folder / "checkpoints" / ".hydra"  # by whatever trains there, or has
+    if kept.is_dir():
+        shutil.copytree(kept, folder / ".hydra", dirs_exist_ok=True)
 
 
 def _more_of(error: BaseException) -> str:

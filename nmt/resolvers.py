@@ -5,6 +5,7 @@ Importing registers it.
 """
 
 import hashlib
+import json
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -53,8 +54,12 @@ def sweep_of() -> str | None:
 
 
 def run_id() -> str:
-    """The same whenever a run goes on in its folder."""
-    return hashlib.blake2b(HydraConfig.get().runtime.output_dir.encode(), digest_size=6).hexdigest()
+    """The same whenever a run goes on, wherever its folder lies by then, and another where it is begun anew."""
+    folder = HydraConfig.get().runtime.output_dir
+    try:
+        return json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8"))["id"]
+    except (OSError, ValueError, LookupError, TypeError):  # of another rank, which logs nothing
+        return hashlib.blake2b(folder.encode(), digest_size=6).hexdigest()
 
 
 OmegaConf.register_new_resolver("stage", stage, replace=True)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nmt.data.module import TranslationData  # and with it Lightning, which translating does not need
 
 CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "previous.ckpt"
+COMPOSITION = ".hydra"  # as Hydra writes it; checkpoints keep a copy
 CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
 
 log = logging.getLogger(__name__)
@@ -209,6 +210,14 @@ def _instantiated(node: DictConfig, where: str) -> Any:
 def scores_path(folder: Path, test: str | None) -> Path:
     """Where a run's scores on a test set are."""
     return folder / name_of_test(test) / "scores.json"
+
+
+def is_scored(folder: Path, test: str | None, unknown: str) -> bool:
+    """On a test set, and with that done to unknown words which is asked for."""
+    try:
+        return json.loads(scores_path(folder, test).read_text(encoding="utf-8"))["unknown"] == unknown
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
 
 
 def name_of_test(named: Any) -> str:

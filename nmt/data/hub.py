@@ -1,6 +1,7 @@
 """Parallel data sets of the hub, by the `datasets` library: mapped from disk or streamed."""
 
 from collections.abc import Iterator, Mapping
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ class HubPairs:
         path: str | None,
         name: str | None = None,
         revision: str | None = None,
-        data_files: Mapping[str, str] | None = None,
+        data_files: Mapping[str, str | list[str]] | None = None,
         streaming: bool = False,
         column: str | None = "translation",
         source: str,
@@ -29,21 +30,29 @@ class HubPairs:
                 "data.reader.path must be given: OWNER/NAME on the hub, or a format such as parquet or json"
             )
         self.split, self.path, self.name, self.revision = split, path, name, revision
-        self.data_files = dict(data_files) if data_files else None
+        given = (data_files or {}).items()
+        self.data_files = {split: named if isinstance(named, str) else list(named) for split, named in given} or None
         self.streaming, self.column, self.source, self.target = streaming, column, source, target
         self.blank = 0
 
     def identity(self) -> object:
         """Local files by their content; a data set of the hub by its name and revision."""
-        files = {}
-        if self.data_files:
-            if self.split not in self.data_files:
-                raise DataError(
-                    f"data.reader.data_files names no split '{self.split}', only {', '.join(self.data_files)}"
-                )
-            files = {"files": file_identity(Path(self.data_files[self.split]))}
         described = [self.path, self.name, self.revision, self.split, self.column, self.source, self.target]
-        return {"hub": described} | files
+        files = self._local_files()
+        return {"hub": described} | ({"files": [file_identity(file) for file in files]} if files else {})
+
+    def _local_files(self) -> list[Path]:
+        """Those of `data_files`, which may be several or a pattern; or all of a folder."""
+        if not self.data_files:
+            return sorted(file for file in Path(self.path).rglob("*") if file.is_file())
+        if self.split not in self.data_files:
+            raise DataError(f"data.reader.data_files names no split '{self.split}', only {', '.join(self.data_files)}")
+        named = self.data_files[self.split]
+        return [
+            Path(file)
+            for pattern in ([named] if isinstance(named, str) else named)
+            for file in sorted(glob(pattern, recursive=True)) or [pattern]
+        ]
 
     def __iter__(self) -> Iterator[Line]:
         self.blank = 0

@@ -114,7 +114,8 @@ class TranslationData(LightningDataModule):
 
     def train_dataloader(self) -> BatchLoader:
         lists = self.candidate_lists()
-        return self._loader("train", self.plan, shuffle=True, sentences=self._short_enough(), candidates=lists)
+        shuffle = not (self.trainer and self.trainer.overfit_batches)  # or each epoch's first batches would be others
+        return self._loader("train", self.plan, shuffle=shuffle, sentences=self._short_enough(), candidates=lists)
 
     def val_dataloader(self) -> BatchLoader:
         prepared = self.prepare()

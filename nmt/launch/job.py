@@ -14,7 +14,7 @@ from typing import IO, Any
 from hydra.core.hydra_config import HydraConfig
 
 from nmt.command import WANTS_TRACEBACK, quoted
-from nmt.run import read_summary
+from nmt.run import is_scored, read_summary
 
 TRAIN = Path(__file__).parents[2] / "train.py"
 SECONDS_TO_STOP = 60.0
@@ -27,14 +27,19 @@ class Job:
 
     overrides: tuple[str, ...]
     folder: Path
-    scores: Path | None = None  # a file without which it is not completed
+    scored: tuple[str | None, str] | None = None  # on which test set, with what done to unknown words, if it is to be
+    anew: bool = False  # to be started even where it is completed
 
     def summary(self) -> dict[str, Any]:
         return read_summary(self.folder)
 
     @property
     def is_completed(self) -> bool:
-        return self.summary().get("status") == "completed" and (self.scores is None or self.scores.is_file())
+        return self.summary().get("status") == "completed" and (not self.scored or is_scored(self.folder, *self.scored))
+
+    @property
+    def needs_no_start(self) -> bool:
+        return self.is_completed and not self.anew
 
     def command(self) -> list[str]:
         """What is there already in its folder is gone on with."""

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,13 +22,16 @@ from hydra.core.utils import JobReturn, JobStatus, configure_log, setup_globals
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
+from nmt.changed import changed
 from nmt.code import code_version
 from nmt.errors import ConfigurationError, UserError
 from nmt.kinds import check_kinds
 from nmt.launch.job import IS_JOB, Job, stop, termination_interrupts
 from nmt.report.paper_table import Entry, write_table
-from nmt.run import scores_path, write_json
+from nmt.run import CHECKPOINTS, COMPOSITION, write_json
 
 log = logging.getLogger(__name__)
 
@@ -69,13 +73,17 @@ class ProcessLauncher(Launcher):
         configs = [self._compose(initial_job_idx + n, overrides) for n, overrides in enumerate(job_overrides)]
         jobs = [_job(overrides, config) for overrides, config in zip(job_overrides, configs, strict=True)]
         if len({job.folder for job in jobs}) < len(jobs):
-            raise ConfigurationError("two jobs of the sweep would write to one folder: the same overrides stand twice")
+            twice, _ = Counter(str(job.folder) for job in jobs).most_common(1)[0]
+            unnamed = ", ".join(self.config.hydra.job.config.override_dirname.exclude_keys)
+            raise ConfigurationError(
+                f"two jobs of the sweep would write to {twice}: the same overrides stand twice, or such as name no "
+                f"folder ({unnamed})"
+            )
         folder = Path(str(self.config.hydra.sweep.dir))
-        earlier = self.sweep.jobs if self.sweep else []
         self.configs += configs
-        self.sweep = Sweep(folder, [*earlier, *jobs], min(self.n_jobs, len(jobs)), self._tabulator(folder))
+        self.sweep = Sweep(folder, jobs, min(self.n_jobs, len(jobs)), self._tabulator(folder), before=self.sweep)
         self.sweep.run()
-        return [self._returned(job) for job in jobs]
+        return [self._returned(job, state) for job, state in zip(jobs, self.sweep.states[-len(jobs) :], strict=True)]
 
     def _compose(self, number: int, overrides: Sequence[str]) -> DictConfig:
         config = self.hydra_context.config_loader.load_sweep_config(self.config, list(overrides))
@@ -98,10 +106,10 @@ class ProcessLauncher(Launcher):
 
         return write
 
-    def _returned(self, job: Job) -> JobReturn:
+    def _returned(self, job: Job, state: str) -> JobReturn:
         """What sweepers optimise is the best validation score; any failure is the whole sweep's."""
         returned = JobReturn(overrides=list(job.overrides), working_dir=str(job.folder))
-        if job.is_completed:
+        if state == "completed":
             returned.status, returned.return_value = JobStatus.COMPLETED, job.summary().get("best", {}).get("score")
         else:
             returned.status, returned.return_value = JobStatus.FAILED, UserError(self.sweep.failures())
@@ -111,16 +119,30 @@ class ProcessLauncher(Launcher):
 def _job(overrides: Sequence[str], config: DictConfig) -> Job:
     HydraConfig.instance().set_config(config)  # the names of folders are made of its overrides
     folder = (Path(str(config.hydra.sweep.dir)) / str(config.hydra.sweep.subdir)).absolute()
-    return Job(tuple(overrides), folder, scores_path(folder, config.data.test) if config.score_test else None)
+    scored = (config.data.test, config.score_unknown) if config.score_test else None
+    return Job(tuple(overrides), folder, scored, anew=config.resume is False or _has_other_settings(folder, config))
+
+
+def _has_other_settings(folder: Path, config: DictConfig) -> bool:
+    """What is then done about them, the job knows itself."""
+    composed = folder / CHECKPOINTS / COMPOSITION / "config.yaml"
+    try:
+        trained = OmegaConf.to_container(OmegaConf.load(composed))
+    except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException):
+        return False
+    return bool(changed(trained, OmegaConf.to_container(config))) if isinstance(trained, dict) else False
 
 
 class Sweep:
-    """`told` hears of every job that starts or ends: (jobs, their states)."""
+    """`told` hears of every job that starts or ends: (jobs, their states). `before`: what a sweeper, which suggests one
+    job after another, had launched already, which is not launched again."""
 
-    def __init__(self, folder: Path, jobs: Sequence[Job], at_once: int, told: Callable):
-        self.folder, self.jobs, self.told = folder, list(jobs), told
-        self.states = ["completed" if job.is_completed else "waiting" for job in jobs]
-        self.errors: dict[int, str] = {}
+    def __init__(self, folder: Path, jobs: Sequence[Job], at_once: int, told: Callable, before: "Sweep | None" = None):
+        self.folder, self.told = folder, told
+        self.jobs = [*(before.jobs if before else ()), *jobs]
+        self.states = list(before.states) if before else []
+        self.states += ["completed" if job.needs_no_start else "waiting" for job in jobs]
+        self.errors: dict[int, str] = dict(before.errors) if before else {}
         self.places = [Place(environment) for environment in shares_of_the_machine(at_once)]
 
     def run(self) -> None:
@@ -155,7 +177,7 @@ class Sweep:
 
     def _start(self, place: Place, number: int) -> None:
         job = self.jobs[number]
-        if job.is_completed:  # by somebody else, since the sweep began
+        if job.needs_no_start:  # somebody else has completed it since the sweep began
             self.states[number] = "completed"
             self._write()
             return
@@ -203,7 +225,8 @@ class Sweep:
                 log.info("  %s: %s", self._title(job), progress(job.folder))
 
     def failures(self) -> str:
-        failed = {number: job for number, job in enumerate(self.jobs) if not job.is_completed}
+        states = zip(self.jobs, self.states, strict=True)
+        failed = {number: job for number, (job, state) in enumerate(states) if state != "completed"}
         errors = {number: self.errors.get(number) or job.summary().get("error") for number, job in failed.items()}
         reasons = "; ".join(f"{self._title(job)}: {errors[number] or 'not begun'}" for number, job in failed.items())
         return f"{len(failed)} of {len(self.jobs)} jobs failed: {reasons}"
@@ -227,7 +250,7 @@ class Sweep:
 def _outcome(job: Job, before: Mapping[str, Any], code: int, output: Path | None) -> tuple[str, str]:
     """How a job stands that has ended, and its error. A summary that is what it was before says nothing of this."""
     summary = job.summary()
-    if job.is_completed:
+    if job.is_completed and (code == 0 or summary != before):
         return "completed", ""
     if code < 0:
         return "interrupted", f"killed by {signal.Signals(-code).name}"

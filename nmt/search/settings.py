@@ -23,8 +23,9 @@ class Search:
     """Hypotheses are ranked by log P / norm + coverage_penalty · Σ_j log min(Σ_i α_ij, 1) (Wu 2016, eq. 14).
 
     normalization, α = length_penalty: `words` – norm = length**α (0: none, 1: per word); `gnmt` – ((5 + length)/6)**α.
-    The end symbol counts. A translation has at least `shortest_ratio` and at most `longest_ratio` times what
-    the encoder reads (pieces, and the end symbol), and `longest_extra` more. No `no_repeat_ngram` words in a row are said twice (0: may be).
+    The end symbol counts. A translation has at least `shortest_ratio` and at most `longest_ratio` times what the
+    encoder reads (pieces, and the end symbol), and `longest_extra` more. No `no_repeat_ngram` words in a row are said
+    twice (0: may be).
 
     stop: `safe` – when no hypothesis still going on could come to rank among the `nbest`, however it continued;
     `first` – when `beam` have ended.

@@ -6,6 +6,7 @@ import logging
 import os
 import platform
 import re
+import secrets
 import signal
 import sys
 import time
@@ -34,10 +35,10 @@ from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.evaluation.bleu import counter
-from nmt.evaluation.verb import evaluate_run
+from nmt.evaluation.verb import evaluate_run, test_set
 from nmt.machine import machine
 from nmt.resolvers import starts_from_another
-from nmt.run import CANDIDATES, build_model, leaves, load_checkpoint, scores_path, write_json, write_text
+from nmt.run import CANDIDATES, build_model, is_scored, leaves, load_checkpoint, write_json, write_text
 from nmt.search.unknown import check_unknown
 from nmt.training.finite import Finite
 from nmt.training.module import Training, check_loss, check_monitor, parameter_counts
@@ -62,7 +63,8 @@ def train(config: DictConfig) -> float | None:
             before = settle(config, folder)
         except CompletedAlreadyError as done:
             log.info("completed already: %s (resume=false trains it anew)", folder)
-            if config.score_test and rank_zero_only.rank == 0 and not scores_path(folder, config.data.test).is_file():
+            scored = is_scored(folder, config.data.test, config.score_unknown)
+            if config.score_test and rank_zero_only.rank == 0 and not scored:
                 evaluate_run(folder, config.score_unknown)
             return done.summary.get("best", {}).get("score")
         return _trained(config, folder, before)
@@ -75,15 +77,17 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
         _settle_surroundings(config)
         if config.repeats:
             _say_what_changed(config)
-        loggers = [_quiet(hydra.utils.instantiate(logger)) for logger in config.logger.values()]
+        loggers = [_quiet(hydra.utils.instantiate(logger)) for logger in config.logger.values() if logger is not None]
         trainer = make_trainer(config, folder, loggers)  # or what it refuses is found only after data is prepared
         data = hydra.utils.instantiate(config.data)
-        if config.data.test is not None:
-            data.test_pairs()  # or its name is found to be wrong when training is done
+        if config.score_test:
+            test_set(data)  # or what is wrong with it is found when training is done
+        elif config.data.test is not None:
+            data.test_pairs()  # or that there is none of the name
         prepared = data.prepare()
-        summary["data"] = prepared.content
         if before.told.get("data", prepared.content) != prepared.content:
             summary["went_on_with"] = on_other_data(config, folder)
+        summary["data"] = prepared.content
         place = place_of(config, HydraConfig.get().overrides.task)
         module = compose_module(config, prepared, folder, data.candidate_lists())
         summary |= initialized(config, module)
@@ -164,7 +168,8 @@ class Record:
 def recorded(folder: Path, before: Before) -> Iterator[Record]:
     """Keeps `summary.json`: whatever happens, it says how the run ended; loggers are closed accordingly."""
     begun = time.perf_counter()
-    summary = {"status": "running", "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")} | dict(before.told)
+    begun_now = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "id": secrets.token_hex(6)}
+    summary = {"status": "running"} | begun_now | dict(before.told)
     if before.of_another:
         summary["went_on_with"] = before.of_another
     record = Record(folder, summary)
@@ -300,7 +305,7 @@ def compose_module(
 
 
 def make_trainer(config: DictConfig, folder: Path, loggers: list[Logger]) -> Trainer:
-    callbacks = [hydra.utils.instantiate(callback) for callback in config.callbacks.values()]
+    callbacks = [hydra.utils.instantiate(given) for given in config.callbacks.values() if given is not None]
     return hydra.utils.instantiate(
         config.trainer,
         logger=loggers,

@@ -1,6 +1,7 @@
 """The same command, given again: where its run was stopped, killed or failed, it goes on."""
 
 import logging
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,23 +12,17 @@ from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 
+from nmt.changed import LIMITS, changed
 from nmt.code import code_version
 from nmt.errors import UserError
-from nmt.run import CHECKPOINTS, LAST, PREVIOUS, leaves, load_checkpoint, read_summary
+from nmt.run import CHECKPOINTS, COMPOSITION, LAST, PREVIOUS, load_checkpoint, read_summary
 from nmt.trust import check_references
 
 log = logging.getLogger(__name__)
 
-LIMITS = ("trainer.max_epochs", "trainer.max_steps", "trainer.max_time")  # a run may be gone on with for longer
-OF_NO_WEIGHT = (  # what training comes to does not depend on them
-    "ckpt_path", "resume", "repeats", "name", "sweep", "threads", "score_test", "score_unknown", "tabulated", "paper",
-    "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
-    "model.source_vocabulary_size", "model.target_vocabulary_size", "trainer.enable_progress_bar",
-    "pretraining_folder",
-)  # fmt: skip
 WAYS_ON = "name another folder, or say resume=false to begin anew there, resume=true to go on with it all the same"
 NAMED = 4  # settings that a message names
-COMPOSITION, LOCK, EARLIER = ".hydra", ".lock", "earlier"
+LOCK, EARLIER = ".lock", "earlier"
 STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: of the new one, or open
 
 
@@ -83,12 +78,18 @@ def settle(config: DictConfig, folder: Path) -> Before:
         check_references(OmegaConf.to_container(config))
         if config.resume not in ("auto", True, False):
             raise UserError(f"resume={config.resume}: choose auto, true or false")
-        before = _begun_anew(config, folder) if config.resume is False else _gone_on_with(config, folder)
+        anew = config.resume is False and not _is_requeued()
+        before = _begun_anew(config, folder) if anew else _gone_on_with(config, folder)
     except (UserError, CompletedAlreadyError):
         _copy_composition(folder / CHECKPOINTS, folder)
         raise
     _copy_composition(folder, folder / CHECKPOINTS)
     return before
+
+
+def _is_requeued() -> bool:
+    """By SLURM, which gives the same command again: what it began anew the first time is then gone on with."""
+    return os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
 
 
 def _begun_anew(config: DictConfig, folder: Path) -> Before:
@@ -145,17 +146,17 @@ def _check_composition(config: DictConfig, folder: Path) -> None:
 def _checked(config: DictConfig, folder: Path, trained: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """`_other_settings` of a run that may be completed."""
     others = _other_settings(config, folder, trained)
-    changed = _changed(trained, OmegaConf.to_container(config))
+    apart = changed(trained, OmegaConf.to_container(config))
     summary = read_summary(folder)
-    if summary.get("status") == "completed" and not others and (not changed or _is_past(config, summary)):
+    if summary.get("status") == "completed" and not others and (not apart or _is_past(config, summary)):
         raise CompletedAlreadyError(summary)
     return others
 
 
 def _other_settings(config: DictConfig, folder: Path, trained: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Those, other than limits, that are not what they were; refused where nobody said that this is meant."""
-    changed = _changed(trained, OmegaConf.to_container(config))
-    others = {key: values for key, values in changed.items() if key not in LIMITS}
+    apart = changed(trained, OmegaConf.to_container(config))
+    others = {key: values for key, values in apart.items() if key not in LIMITS}
     if others and config.resume == "auto":
         raise UserError(f"{folder} holds a run with other settings ({_as_text(others)}): {WAYS_ON}")
     return others
@@ -176,8 +177,8 @@ def _is_past(config: DictConfig, summary: Mapping[str, Any]) -> bool:
     return any(limit not in (None, -1) and reached is not None and limit <= reached for limit, reached in pairs)
 
 
-def _as_text(changed: Mapping[str, tuple[Any, Any]], begin: str = "") -> str:
-    said = [f"{key} {before} → {now}" for key, (before, now) in changed.items()]
+def _as_text(settings: Mapping[str, tuple[Any, Any]], begin: str = "") -> str:
+    said = [f"{key} {before} → {now}" for key, (before, now) in settings.items()]
     more = f" and {len(said) - NAMED} more" if len(said) > NAMED else ""
     return begin + ", ".join(said[:NAMED]) + more if said else ""
 
@@ -191,7 +192,7 @@ def _before(folder: Path, found: Found) -> Before:
     if not _is_in(found.path, folder):
         return Before(**found.stored["progress"], of_another=str(found.path.absolute()))
     summary = read_summary(folder)
-    told = {key: summary[key] for key in ("started", "initialized_from", "code", "data") if key in summary}
+    told = {key: summary[key] for key in ("started", "id", "initialized_from", "code", "data") if key in summary}
     if "code" in told and code_version() not in told["code"]:
         log.warning("nmt/model or nmt/training is not what this run began with; resume=false begins it anew")
     return Before(**found.stored["progress"], of_another=summary.get("went_on_with"), told=told)
@@ -222,16 +223,6 @@ def last_whole(folder: Path) -> Found | None:
             "resume=false begins the run anew"
         )
     return None
-
-
-def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    before, now = leaves(before), leaves(now)
-    keys = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    return {key: (before.get(key), now.get(key)) for key in keys if not _is_within(key, OF_NO_WEIGHT)}
-
-
-def _is_within(key: str, nodes: tuple[str, ...]) -> bool:
-    return any(key == node or key.startswith(f"{node}.") for node in nodes)
 
 
 @rank_zero_only

@@ -47,6 +47,24 @@ def test_identity_follows_the_files_content(tmp_path):
     assert HubPairs("train", source="en", target="de", **settings).identity() != before
 
 
+def test_several_files_a_pattern_and_a_folder_are_known_by_what_they_hold(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for name in "ab":
+        (folder / f"{name}.json").write_text('{"en": "a man", "de": "ein Mann"}\n')
+    several = [str(folder / "a.json"), str(folder / "b.json")]
+    named = {"several": {"train": several}, "pattern": {"train": str(folder / "*.json")}, "folder": None}
+
+    def all_of(kind: str) -> HubPairs:
+        path = "json" if named[kind] else str(folder)
+        return HubPairs("train", path=path, data_files=named[kind], column=None, source="en", target="de")
+
+    before = {kind: all_of(kind).identity() for kind in named}
+    assert [len(list(all_of(kind))) for kind in named] == [2, 2, 2]
+    (folder / "b.json").write_text('{"en": "two men", "de": "zwei Männer"}\n')
+    assert not [kind for kind in named if all_of(kind).identity() == before[kind]]
+
+
 def test_a_wrong_column_is_named_with_those_there_are(tmp_path):
     with pytest.raises(ConfigurationError, match="row 1: no 'fr' in column translation, only en, de"):
         list(HubPairs("train", source="en", target="fr", **parquet_file(tmp_path)))

@@ -2,9 +2,12 @@
 
 import json
 import re
+from contextlib import nullcontext
 
 import pytest
 from commands import answer, command
+
+from nmt.training.resume import alone_in
 
 MISTAKES = {
     "attention=adittive": "attention=adittive: no such choice; there are additive, concat,.*did you mean additive",
@@ -44,6 +47,9 @@ MISTAKES = {
     "data.score.tokenize=moses": "tokenize=moses: choose none, ",
     "loss.label_smoothing=2": "loss.label_smoothing=2: must be at least 0, and below 1",
     "loss.normalize=word": "loss.normalize=word: choose words, sentences or sum",
+    "score_test=true +data.tests.news.source=tpyo.en +data.tests.news.target=x data.test=news data=text "
+    "data.train.source=train.py data.train.target=train.py data.valid.source=train.py data.valid.target=train.py "
+    "data.source.language=en data.target.language=de": "tpyo.en: no such file",
     "callbacks.checkpoint.monitor=val/bleu": "callbacks.checkpoint.monitor=val/bleu: choose valid/loss, valid/perp",
     "callbacks.checkpoint.monitor=valid/loss": "callbacks.checkpoint.mode=max: lower valid/loss is better",
     "callbacks.early_stopping.mode=min": "callbacks.early_stopping.mode=min: higher valid/bleu is better; .*mode=max$",
@@ -134,6 +140,18 @@ def test_what_the_trainer_cannot_have_is_missed_before_data_is_looked_at(asked, 
     status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
     assert status == 1
     assert re.search(f"^error: {message}", said.strip().split("\n")[-1]), said
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_refused_command_leaves_the_composition_of_the_run_that_is_there(held, tmp_path, capfd, monkeypatch):
+    kept = tmp_path / "checkpoints" / ".hydra" / "overrides.yaml"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("- seed=1\n")
+    refused = ["seed=2"] if held else ["seed=2", "dropout=yes"]
+    with alone_in(tmp_path) if held else nullcontext():
+        _, said = answer("train", *refused, f"hydra.run.dir={tmp_path}", capture=capfd, monkeypatch=monkeypatch)
+    assert ("another process trains there" if held else "dropout=yes: a number is expected") in said
+    assert (tmp_path / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
 
 
 def test_what_nobody_foresaw_says_where_its_traceback_is(tmp_path, capfd, monkeypatch):

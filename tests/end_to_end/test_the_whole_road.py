@@ -211,10 +211,8 @@ def test_a_crafted_checkpoint_runs_nothing(run, tmp_path):
 OWN_SIDES = {"source": "en", "target": "de"}
 
 
-@pytest.fixture(scope="module")
-def of_own_files(tmp_path_factory) -> Path:
-    """A run on a user's own files, of which nothing is left; only the run is needed any more."""
-    folder = tmp_path_factory.mktemp("own")
+def own_files(folder: Path) -> list[str]:
+    """The settings of a run on them."""
     for name, count in (("train", 40), ("dev", 6)):
         (folder / f"{name}.en").write_text("".join(f"A man, number {n}.\n" for n in range(count)))
         (folder / f"{name}.de").write_text("".join(f"Ein Mann, Nummer {n}.\n" for n in range(count)))
@@ -223,6 +221,14 @@ def of_own_files(tmp_path_factory) -> Path:
     for side, language in OWN_SIDES.items():
         settings += [f"data.{side}.language={language}", f"data.{side}.tokenizer=moses"]
         settings += [f"data.train.{side}={folder}/train.{language}", f"data.valid.{side}={folder}/dev.{language}"]
+    return settings
+
+
+@pytest.fixture(scope="module")
+def of_own_files(tmp_path_factory) -> Path:
+    """A run on a user's own files, of which nothing is left; only the run is needed any more."""
+    folder = tmp_path_factory.mktemp("own")
+    settings = own_files(folder)
     said = command("train", *settings, cwd=folder).stderr
     assert "valid: of 6 sentences 6 sources, 6 targets and 6 whole pairs also stand in the training text" in said
     for path in [*folder.glob("*.en"), *folder.glob("*.de")]:
@@ -238,6 +244,22 @@ def evaluated_on_news(run: Path, folder: Path, sources: list[str], targets: list
         files[side].write_text("".join(f"{line}\n" for line in lines))
     news = [f"data.tests.news.{side}={path}" for side, path in files.items()]
     return command("evaluate", f"run={run}", *news, "data.test=news", *further, check=check, cwd=folder)
+
+
+def test_a_run_is_gone_on_with_over_other_texts_where_asked_and_never_over_other_words(tmp_path):
+    settings = [*own_files(tmp_path), "trainer.max_steps=4"]
+    command("train", *settings, "trainer.max_steps=2", cwd=tmp_path)
+    with (tmp_path / "dev.en").open("a") as source, (tmp_path / "dev.de").open("a") as target:
+        source.write("Another man.\n")
+        target.write("Ein anderer Mann.\n")
+    refused = command("train", *settings, cwd=tmp_path, check=False)
+    assert "holds a run on other data (texts to train on or to validate by changed)" in refused.stderr
+    command("train", *settings, "resume=true", cwd=tmp_path)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["steps"], summary["went_on_with"]) == (4, f"{tmp_path}/run/checkpoints/last.ckpt")
+    (tmp_path / "train.de").write_text((tmp_path / "train.de").read_text().replace("Nummer", "Ziffer"))
+    refused = command("train", *settings, "trainer.max_steps=6", "resume=true", cwd=tmp_path, check=False)
+    assert "last.ckpt: is of other vocabularies than those of the data" in refused.stderr
 
 
 def test_a_users_own_files_go_the_whole_road(of_own_files, tmp_path):

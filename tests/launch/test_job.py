@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from omegaconf import OmegaConf
 
 from nmt.code import code_version
 from nmt.launch.job import Job, stop
-from nmt.launch.local import Sweep, _outcome, progress, shares_of_the_machine
+from nmt.launch.local import Sweep, _has_other_settings, _outcome, progress, shares_of_the_machine
 from nmt.resolvers import folder_name, stage
 
 
@@ -35,11 +36,13 @@ def test_only_a_summary_that_says_so_makes_a_job_completed(tmp_path):
 
 def test_a_job_that_is_to_be_scored_is_completed_with_its_scores(tmp_path):
     (tmp_path / "summary.json").write_text('{"status": "completed"}')
-    job = Job((), tmp_path, scores=tmp_path / "test" / "scores.json")
+    job = Job((), tmp_path, scored=("test", "keep"))
     assert not job.is_completed
     (tmp_path / "test").mkdir()
-    (tmp_path / "test" / "scores.json").write_text("{}")
+    (tmp_path / "test" / "scores.json").write_text('{"unknown": "keep"}')
     assert job.is_completed
+    assert not Job((), tmp_path, scored=("test", "translate")).is_completed
+    assert not Job((), tmp_path, scored=("news", "keep")).is_completed
 
 
 def test_how_a_job_ended_is_told_by_what_it_said_this_time(tmp_path):
@@ -131,6 +134,32 @@ def test_a_sweep_knows_at_its_start_what_is_completed_and_names_jobs_by_what_tel
     sweep = Sweep(tmp_path, jobs, 1, told=lambda jobs, states: None)
     assert sweep.states == ["completed", "waiting"]
     assert sweep.failures() == "1 of 2 jobs failed: attention=general: it broke"
+
+
+def test_a_completed_job_is_started_where_it_is_to_be_begun_anew_and_fails_where_it_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(Job, "command", lambda self: [sys.executable, "-c", f"raise SystemExit({self.overrides[0]})"])
+    jobs = []
+    for name, code, anew in (("left", 3, False), ("refused", 1, True), ("confirmed", 0, True)):
+        (tmp_path / name).mkdir()
+        jobs.append(replace(job_in(tmp_path / name, "completed"), overrides=(str(code),), anew=anew))
+    sweep = Sweep(tmp_path, jobs, 1, told=lambda jobs, states: None)
+    sweep.run()
+    assert sweep.states == ["completed", "failed", "completed"]
+    assert sweep.failures() == "1 of 3 jobs failed: 1: exit status 1"
+    later = Sweep(tmp_path, [replace(jobs[0], folder=tmp_path)], 1, told=lambda jobs, states: None, before=sweep)
+    assert later.states == ["completed", "failed", "completed", "waiting"]  # what has failed is not begun again
+
+
+def test_other_settings_than_a_job_was_trained_with_are_found_in_its_folder(tmp_path):
+    config = OmegaConf.create({"dropout": 0.1, "seed": "${hydra:job.num}", "threads": 1})
+    assert not _has_other_settings(tmp_path, config)
+    composed = tmp_path / "checkpoints" / ".hydra" / "config.yaml"
+    composed.parent.mkdir(parents=True)
+    OmegaConf.save(config, composed)
+    assert not _has_other_settings(tmp_path, OmegaConf.merge(config, {"threads": 2, "hydra": {"verbose": True}}))
+    assert _has_other_settings(tmp_path, OmegaConf.merge(config, {"dropout": 0.3}))
+    composed.write_text("{[")
+    assert not _has_other_settings(tmp_path, config)
 
 
 def test_a_sweep_says_how_many_of_its_jobs_other_code_completed(tmp_path, caplog):

@@ -86,7 +86,7 @@ def test_a_sweep_takes_it_for_completed(sweep):
     kept(sweep)
     shutil.rmtree(sweep)
     put_back([str(sweep)], Path("kept"))
-    jobs = {name: Job((), sweep / name, sweep / name / "news" / "scores.json").is_completed for name in "abcd"}
+    jobs = {name: Job((), sweep / name, scored=("news", "keep")).is_completed for name in "abcd"}
     assert jobs == {"a": True, "b": True, "c": False, "d": False}
 
 

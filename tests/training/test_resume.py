@@ -5,10 +5,11 @@ import json
 import pytest
 from omegaconf import OmegaConf
 
+from nmt.changed import RENAMED, changed
 from nmt.code import code_version
 from nmt.errors import UserError
 from nmt.run import save_checkpoint
-from nmt.training.resume import Before, CompletedAlreadyError, alone_in, settle
+from nmt.training.resume import Before, CompletedAlreadyError, alone_in, on_other_data, settle
 
 SETTINGS = {
     "resume": "auto",
@@ -100,6 +101,14 @@ def test_what_a_run_started_from_is_a_setting(folder, key):
         settle(configuration(**{key: "other"}), folder)
 
 
+def test_a_run_whose_averages_were_lightnings_is_the_same_run():
+    before, now = (
+        {"callbacks": {"average": {"_target_": name, "decay": 0.9}}} for pair in RENAMED.items() for name in pair
+    )
+    assert not changed(before, now)
+    assert changed(before, now | {"seed": [2]}) == {"seed": (None, [2])}
+
+
 def test_a_checkpoint_of_its_own_folder_is_of_the_same_settings_too(folder):
     own = str(folder / "checkpoints" / "last.ckpt")
     assert settle(configuration(ckpt_path=own), folder).of_another is None
@@ -174,6 +183,27 @@ def test_going_on_with_other_code_is_told(folder, trained_by, told, caplog):
     say(folder, "interrupted", **({"code": [trained_by]} if trained_by else {}))
     settle(configuration(), folder)
     assert ("not what this run began with" in caplog.text) == told
+
+
+def test_what_began_anew_goes_on_when_slurm_gives_its_command_again(folder, monkeypatch):
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    config = configuration(resume=False)
+    assert settle(config, folder).seconds == 60.0
+    assert config.ckpt_path == str(folder / "checkpoints" / "last.ckpt")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "0")
+    config = configuration(resume=False)
+    assert settle(config, folder) == Before()
+
+
+@pytest.mark.parametrize(("resume", "goes_on"), [("auto", False), (True, True)])
+def test_other_data_are_refused_or_told_of(folder, resume, goes_on, caplog):
+    config = configuration(resume=resume, ckpt_path="last.ckpt")
+    if goes_on:
+        assert on_other_data(config, folder) == "last.ckpt"
+        assert "not those this run began with" in caplog.text
+        return
+    with pytest.raises(UserError, match=r"holds a run on other data .*resume=false .* resume=true"):
+        on_other_data(config, folder)
 
 
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
