@@ -4,7 +4,7 @@ import gzip
 import json
 
 import pytest
-from commands import ROOT, TWO_STEPS, answer
+from commands import ROOT, TWO_STEPS, answer, command
 from compositions import choices
 from hydra import compose, initialize_config_dir
 
@@ -82,6 +82,14 @@ def test_a_trainer_trains(choice, tmp_path, capfd, monkeypatch):
 def test_a_setting_trains_two_steps_and_translates(setting, tmp_path, capfd, monkeypatch):
     run = trained(tmp_path, capfd, monkeypatch, *TWO_STEPS, *setting.split())
     translates(run, "Gurcu pu ma ma nibi .")
+
+
+@pytest.mark.slow
+def test_one_batch_is_learned_by_heart(tmp_path):
+    command("train", "debug=overfit", "size=tiny", "data.train.count=200", f"hydra.run.dir={tmp_path}")
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["steps"] == 200
+    assert summary["last"]["train/loss"] < 0.2
 
 
 @pytest.mark.parametrize("size", choices("size"))
