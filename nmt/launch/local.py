@@ -71,6 +71,8 @@ class ProcessLauncher(Launcher):
         for overrides in job_overrides:
             check_kinds(overrides)
         configs = [self._compose(initial_job_idx + n, overrides) for n, overrides in enumerate(job_overrides)]
+        for config in configs:
+            _check_direction(self.config.hydra.sweeper.get("direction"), config.callbacks.get("checkpoint"))
         jobs = [_job(overrides, config) for overrides, config in zip(job_overrides, configs, strict=True)]
         if len({job.folder for job in jobs}) < len(jobs):
             twice, _ = Counter(str(job.folder) for job in jobs).most_common(1)[0]
@@ -114,6 +116,19 @@ class ProcessLauncher(Launcher):
         else:
             returned.status, returned.return_value = JobStatus.FAILED, UserError(self.sweep.failures())
         return returned
+
+
+def _check_direction(direction: Any, checkpoint: DictConfig | None) -> None:
+    """Of a sweeper that looks for the best score of runs."""
+    named = getattr(direction, "name", direction)
+    if checkpoint is None or not isinstance(named, str):
+        return
+    fits = {"min": "minimize", "max": "maximize"}[checkpoint.mode]
+    if named != fits:
+        raise ConfigurationError(
+            f"hydra.sweeper.direction={named} looks for the worst {checkpoint.monitor} "
+            f"(callbacks.checkpoint.mode={checkpoint.mode}): hydra.sweeper.direction={fits}"
+        )
 
 
 def _job(overrides: Sequence[str], config: DictConfig) -> Job:

@@ -10,8 +10,9 @@ import torch
 from omegaconf import OmegaConf
 
 from nmt.code import code_version
+from nmt.errors import ConfigurationError
 from nmt.launch.job import Job, stop
-from nmt.launch.local import Sweep, _has_other_settings, _outcome, progress, shares_of_the_machine
+from nmt.launch.local import Sweep, _check_direction, _has_other_settings, _outcome, progress, shares_of_the_machine
 from nmt.resolvers import folder_name, stage
 
 
@@ -148,6 +149,15 @@ def test_a_completed_job_is_started_where_it_is_to_be_begun_anew_and_fails_where
     assert sweep.failures() == "1 of 3 jobs failed: 1: exit status 1"
     later = Sweep(tmp_path, [replace(jobs[0], folder=tmp_path)], 1, told=lambda jobs, states: None, before=sweep)
     assert later.states == ["completed", "failed", "completed", "waiting"]  # what has failed is not begun again
+
+
+def test_a_sweeper_that_would_look_for_the_worst_is_refused():
+    checkpoint = OmegaConf.create({"monitor": "valid/loss", "mode": "min"})
+    for direction in ("minimize", None, ["maximize"]):
+        _check_direction(direction, checkpoint)
+    with pytest.raises(ConfigurationError, match=r"maximize looks for the worst valid/loss .*direction=minimize"):
+        _check_direction("maximize", checkpoint)
+    _check_direction("maximize", None)
 
 
 def test_other_settings_than_a_job_was_trained_with_are_found_in_its_folder(tmp_path):
