@@ -36,10 +36,10 @@ Made by `python -m nmt.report.results` from what lies in [results/](results/): t
 of the runs, and each tested run in small. Every study names its commands; `python -m nmt.report.results keep NAME`
 compares the runs anew and keeps them and what they say, `restore NAME` puts kept runs back, so that the commands go on
 where they were. One row is trained anew by its study's command with that choice and another `sweep=` (restored, it
-would count as completed), then evaluated as there; on a processor of another kind it comes out otherwise, by about as
-much as another seed. Test sets were translated when a system's training had ended; tables were made while other seeds were
-still trained. Settings and search were chosen on the validation set; where a system was added because of what others
-did, its study says so. A + behind a commit: files of the project were changed since.
+would count as completed), then evaluated as there; another kind of processor gives other weights. Test sets were
+translated when a system's training had ended; tables were made while other seeds were still trained. Settings and
+search were chosen on the validation set; where a system was added because of what others did, its study says so. A +
+behind a commit: files of the project were changed since.
 """
 
 
