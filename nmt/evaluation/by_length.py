@@ -40,8 +40,8 @@ def by_length(
     resamples: int = 1000,
     seed: int = 1,
 ) -> list[Bucket]:
-    """Of sources of 1–10, 11–20, … words; lengths that no sentence has are left out."""
-    number = bucket_numbers(source_lengths, bounds)
+    """Of sources of 1–10, 11–20, … words; lengths that no sentence has are left out, and sources without a word."""
+    number = np.where(np.array(source_lengths) > 0, bucket_numbers(source_lengths, bounds), -1)
     chosen = ((name, number == place) for place, name in enumerate(bucket_names(bounds, first=1)))
     return _buckets(chosen, source_lengths, statistics, resamples, seed)
 

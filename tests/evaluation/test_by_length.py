@@ -29,6 +29,13 @@ def test_bounds_belong_to_the_bucket_they_name_and_empty_buckets_are_left_out():
     assert [bucket.length_ratio for bucket in buckets] == pytest.approx([9 / 11, 11 / 9, 0])
 
 
+def test_a_source_without_a_word_is_in_no_bucket():
+    told = counted(HYPOTHESES, [REFERENCES])
+    names = [[bucket.name for bucket in of([0, 0, 11, 61, 20], told)] for of in (by_length, longer_than)]
+    assert names[0] == ["11–20", ">60"]
+    assert longer_than([0, 0, 11, 61, 20], told)[0].sentences == 3
+
+
 def test_longer_sentences_are_in_all_buckets_before():
     buckets = longer_than(LENGTHS, counted(HYPOTHESES, [REFERENCES]))
     assert [(bucket.name, bucket.sentences) for bucket in buckets] == [

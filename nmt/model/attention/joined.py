@@ -104,9 +104,9 @@ class Attention(nn.Module):
         padding = torch.zeros_like(source.mask, dtype=torch.float32).masked_fill_(~source.mask, -torch.inf)
         view = self._view(source.annotations)
         window, looked = self.window.bind(source) if self.window else ((), ())
-        coverage, covered = self.coverage.bind(source) if self.coverage else ((), ())
+        coverage, coverage_state = self.coverage.bind(source) if self.coverage else ((), ())
         fixed, written = ((), view) if self.writing else (view, ())
-        return Bound(fixed, padding, window, coverage), State(written, (), looked, (), covered)
+        return Bound(fixed, padding, window, coverage), State(written, (), looked, (), coverage_state)
 
     def _view(self, annotations: Tensor) -> View:
         projected = self.coverage.project(annotations) if self.coverage else ()
@@ -121,7 +121,7 @@ class Attention(nn.Module):
     ) -> Read:
         view = state.view if self.writing else bound.view
         sentences = (view.keys.shape[0], -1)
-        covered, bias = self._coverage_before(word, state.coverage, sentences)
+        coverage_state, bias = self._coverage_before(word, state.coverage, sentences)
         energies = self.score.energies(query.unflatten(0, sentences), view.keys, bias).flatten(0, 1)
         energies = energies + for_each_hypothesis(bound.padding, query.shape[0])
         energies, history = self.history(energies, state.history) if self.history else (energies, ())
@@ -129,10 +129,10 @@ class Attention(nn.Module):
         weights = alignment.to(view.annotations.dtype).unflatten(0, sentences)
         context = torch.bmm(weights, view.annotations).flatten(0, 1)
         if self.coverage:
-            covered = self.coverage.after(alignment, query, covered, view.projected, bound.coverage)
-            trace = trace | self.coverage.trace(covered, bound.coverage)
+            coverage_state = self.coverage.after(alignment, query, coverage_state, view.projected, bound.coverage)
+            trace = trace | self.coverage.trace(coverage_state, bound.coverage)
         view, read_with = (view, alignment) if self.writing else ((), ())
-        return Read(context, alignment, State(view, read_with, looked, history, covered), trace)
+        return Read(context, alignment, State(view, read_with, looked, history, coverage_state), trace)
 
     def _coverage_before(self, word: Tensor, state: Tree, sentences: tuple[int, int]) -> tuple[Tree, Bias | None]:
         """The coverage's state, the word before being known, and V C_{i-1,j}."""

@@ -121,7 +121,7 @@ class Feedback(GRUDecoder):
     def query(self, carried: Hidden, inputs: Inputs) -> Float[Tensor, "hypothesis query"]:
         return torch.tanh(self.state_query(carried) + inputs.query)
 
-    update = Bahdanau.update
+    update = Bahdanau.update  # the same equation; it and context_gates are all the two share
 
 
 class Conditional(GRUDecoder):
