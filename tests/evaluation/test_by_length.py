@@ -30,10 +30,9 @@ def test_bounds_belong_to_the_bucket_they_name_and_empty_buckets_are_left_out():
 
 
 def test_a_source_without_a_word_is_in_no_bucket():
-    told = counted(HYPOTHESES, [REFERENCES])
-    names = [[bucket.name for bucket in of([0, 0, 11, 61, 20], told)] for of in (by_length, longer_than)]
-    assert names[0] == ["11–20", ">60"]
-    assert longer_than([0, 0, 11, 61, 20], told)[0].sentences == 3
+    lengths, told = [0, 0, 11, 61, 20], counted(HYPOTHESES, [REFERENCES])
+    assert [(bucket.name, bucket.sentences) for bucket in by_length(lengths, told)] == [("11–20", 2), (">60", 1)]
+    assert longer_than(lengths, told)[0].sentences == 3
 
 
 def test_longer_sentences_are_in_all_buckets_before():
