@@ -120,6 +120,8 @@ def test_weights_of_a_run_start_another_and_a_run_gone_on_with_keeps_its_own(tmp
     assert train("attention=general", f"init_from={tmp_path}/first", folder="third")[0] == 1
     last = f"ckpt_path={tmp_path}/first/checkpoints/last.ckpt"
     status, said = train("trainer.max_epochs=2", last, "init_from=/nowhere", folder="first")
+    assert "holds a run with other settings (init_from None → /nowhere)" in said
+    status, said = train("trainer.max_epochs=2", last, "init_from=/nowhere", "resume=true", folder="first")
     assert status == 0, said
     status, said = train("init_from=/nowhere", folder="fourth")
     assert "init_from=/nowhere" in said or "run=/nowhere" in said
