@@ -21,7 +21,7 @@ from nmt.evaluation.significance import compare_rates, compare_systems, over_see
 from nmt.report.evaluated import Evaluated, Sentence
 from nmt.report.markdown import markdown
 from nmt.report.page import assembled, contents
-from nmt.report.reading import UnreadableError, showable
+from nmt.report.reading import UnreadableError, is_number, showable
 from nmt.report.runs import LeftOut, RunFolder, find_runs
 from nmt.report.settings import differing, folded, name_of_system, name_runs, settings_of, unique, without_seed
 from nmt.report.spread import spread
@@ -323,6 +323,7 @@ def _row(system: System, difference: dict[str, Any] | None) -> dict[str, Any]:
     names = dict.fromkeys(name for one in members for name in one.on.scores)
     summaries = [one.run.summary for one in members]
     parameters = summaries[0].get("parameters")
+    total = parameters.get("total") if isinstance(parameters, Mapping) else None
     return {
         "system": system.name,
         "runs": [one.name for one in members],
@@ -330,7 +331,7 @@ def _row(system: System, difference: dict[str, Any] | None) -> dict[str, Any]:
         "scores": {name: spread([one.on.scores.get(name) for one in members]) for name in names},
         "difference": difference,
         "validation": spread([one.run.best.get("score") for one in members]),
-        "parameters": parameters.get("total") if isinstance(parameters, Mapping) else None,
+        "parameters": total if is_number(total) else None,
         "tokens_per_second": spread([_speed(one.run) for one in members]),
         "seconds": spread([summary.get("wall_seconds") for summary in summaries]),
         "steps": spread([summary.get("steps") for summary in summaries]),

@@ -284,11 +284,12 @@ def test_strange_values_do_no_harm(tmp_path):
     half, empty = "half \ud800 a character", ("", "ma")
     strange = {"wall_seconds": float("nan"), "parameters": [1], "steps": "many", "git_commit": half, "last": 3}
     write_run(tmp_path / "a", summary=strange, lines=[(half, half), empty], changes={"dropout": float("inf")})
-    write_run(tmp_path / "b", lines=[(half, half), empty], mistakes=0.5)
+    write_run(tmp_path / "b", lines=[(half, half), empty], mistakes=0.5, summary={"parameters": {"total": []}})
     page, _, tables = compared(tmp_path, tmp_path)
     assert data(page, "tables") == tables
     assert tables["systems"][0]["settings"] == {"dropout": None}
     assert (tables["systems"][0]["seconds"], tables["systems"][0]["steps"]) == (None, None)
+    assert [system["parameters"] for system in tables["systems"]] == [None, None]
     assert unpacked(data(page, "sentences")["sources"]) == ["half ? a character", ""]
 
 
