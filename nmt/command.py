@@ -77,7 +77,7 @@ def leaves_at_once(job: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
             check_kinds(HydraConfig.get().overrides.task)
             return job(config)
         except Exception as error:
-            _give_back_composition(Path(HydraConfig.get().runtime.output_dir))
+            give_back_composition(Path(HydraConfig.get().runtime.output_dir))
             if HydraConfig.get().mode == RunMode.MULTIRUN or WANTS_TRACEBACK:
                 raise
             sys.exit(f"error: {explain(error)}{_more_of(error)}")
@@ -85,7 +85,7 @@ def leaves_at_once(job: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
     return guarded
 
 
-def _give_back_composition(folder: Path) -> None:
+def give_back_composition(folder: Path) -> None:
     """Hydra has written this command's into the folder: of a run that was there and stays, where it was refused."""
     kept = folder / "checkpoints" / ".hydra"  # by whatever trains there, or has
     if kept.is_dir():

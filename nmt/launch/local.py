@@ -123,7 +123,7 @@ def _check_direction(direction: Any, checkpoint: DictConfig | None) -> None:
     named = getattr(direction, "name", direction)
     if checkpoint is None or not isinstance(named, str):
         return
-    fits = {"min": "minimize", "max": "maximize"}[checkpoint.mode]
+    fits = {"min": "minimize", "max": "maximize"}.get(checkpoint.mode, named)  # another mode the job refuses
     if named != fits:
         raise ConfigurationError(
             f"hydra.sweeper.direction={named} looks for the worst {checkpoint.monitor} "

@@ -14,6 +14,7 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.changed import LIMITS, changed
 from nmt.code import code_version
+from nmt.command import give_back_composition
 from nmt.errors import UserError
 from nmt.run import CHECKPOINTS, COMPOSITION, LAST, PREVIOUS, load_checkpoint, read_summary
 from nmt.trust import check_references
@@ -81,9 +82,9 @@ def settle(config: DictConfig, folder: Path) -> Before:
         anew = config.resume is False and not _is_requeued()
         before = _begun_anew(config, folder) if anew else _gone_on_with(config, folder)
     except (UserError, CompletedAlreadyError):
-        _copy_composition(folder / CHECKPOINTS, folder)
+        give_back_composition(folder)
         raise
-    _copy_composition(folder, folder / CHECKPOINTS)
+    _keep_composition(folder)
     return before
 
 
@@ -226,9 +227,9 @@ def last_whole(folder: Path) -> Found | None:
 
 
 @rank_zero_only
-def _copy_composition(source: Path, target: Path) -> None:
-    if (source / COMPOSITION).is_dir():
-        shutil.copytree(source / COMPOSITION, target / COMPOSITION, dirs_exist_ok=True)
+def _keep_composition(folder: Path) -> None:
+    if (folder / COMPOSITION).is_dir():
+        shutil.copytree(folder / COMPOSITION, folder / CHECKPOINTS / COMPOSITION, dirs_exist_ok=True)
 
 
 @rank_zero_only
@@ -248,5 +249,5 @@ def _put_aside(folder: Path) -> None:
     aside.mkdir()
     for path in own:
         path.rename(aside / path.name)
-    _copy_composition(aside / CHECKPOINTS, aside)
+    give_back_composition(aside)
     log.info("begun anew; the run that was there is now %s", aside)

@@ -158,6 +158,7 @@ def test_a_sweeper_that_would_look_for_the_worst_is_refused():
     with pytest.raises(ConfigurationError, match=r"maximize looks for the worst valid/loss .*direction=minimize"):
         _check_direction("maximize", checkpoint)
     _check_direction("maximize", None)
+    _check_direction("maximize", OmegaConf.create({"monitor": "valid/bleu", "mode": "most"}))
 
 
 def test_other_settings_than_a_job_was_trained_with_are_found_in_its_folder(tmp_path):
