@@ -1,28 +1,35 @@
-"""Which settings of a run are no longer what they were."""
+"""Settings of a run leaf by leaf, and which of them are no longer what they were."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
-
-from nmt.run import leaves
 
 LIMITS = ("trainer.max_epochs", "trainer.max_steps", "trainer.max_time")  # a run may be gone on with for longer
 OF_NO_WEIGHT = (  # what training comes to does not depend on them
     "ckpt_path", "resume", "repeats", "name", "sweep", "threads", "score_test", "score_unknown", "tabulated", "paper",
     "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
     "model.source_vocabulary_size", "model.target_vocabulary_size", "trainer.enable_progress_bar",
-    "pretraining_folder", "hydra",
+    "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name",
 )  # fmt: skip
 
 RENAMED = {"pytorch_lightning.callbacks.WeightAveraging": "nmt.training.averaging.MovingAverage"}  # by older runs
 
 
+def leaves(node: Any, place: str = "") -> dict[str, Any]:
+    """{a: {b: 1}} → {a.b: 1}; lists, and what is empty, are leaves."""
+    if not (isinstance(node, Mapping) and node):
+        return {place: node}
+    inner = (leaves(branch, f"{place}.{name}" if place else str(name)) for name, branch in node.items())
+    return {key: leaf for found in inner for key, leaf in found.items()}
+
+
 def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Those that decide what training comes to, by name: before, and now."""
+    """Settings that affect training and differ, by name: before, and now."""
     before, now = leaves(before), leaves(now)
     before = {key: RENAMED.get(value, value) if isinstance(value, str) else value for key, value in before.items()}
     keys = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    return {key: (before.get(key), now.get(key)) for key in keys if not _is_within(key, OF_NO_WEIGHT)}
+    return {key: (before.get(key), now.get(key)) for key in keys if not is_within(key, OF_NO_WEIGHT)}
 
 
-def _is_within(key: str, nodes: tuple[str, ...]) -> bool:
+def is_within(key: str, nodes: Collection[str]) -> bool:
+    """Whether a setting is one of these, or below one."""
     return any(key == node or key.startswith(f"{node}.") for node in nodes)

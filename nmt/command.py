@@ -4,7 +4,6 @@ import errno
 import functools
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from yaml import YAMLError
 
 import nmt.resolvers  # noqa: F401 – the configuration files use them
 from nmt.errors import ConfigurationError, UserError, first_line
+from nmt.folder import OVERRIDES, give_back_composition
 from nmt.kinds import CONFIGURATIONS, check_kinds, choices, closest, misfit
 from nmt.trust import REFERRED
 
@@ -85,13 +85,6 @@ def leaves_at_once(job: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
     return guarded
 
 
-def give_back_composition(folder: Path) -> None:
-    """Hydra has written this command's into the folder: of a run that was there and stays, where it was refused."""
-    kept = folder / "checkpoints" / ".hydra"  # by whatever trains there, or has
-    if kept.is_dir():
-        shutil.copytree(kept, folder / ".hydra", dirs_exist_ok=True)
-
-
 def _more_of(error: BaseException) -> str:
     """Where the traceback is of what nobody foresaw."""
     log = Path(HydraConfig.get().runtime.output_dir) / "train.log"
@@ -111,13 +104,13 @@ def repeating(arguments: list[str]) -> list[str]:
         return arguments
     folder = Path(named[-1])
     try:
-        overrides = OmegaConf.to_container(OmegaConf.load(folder / ".hydra" / "overrides.yaml"))
+        overrides = OmegaConf.to_container(OmegaConf.load(folder / OVERRIDES))
     except FileNotFoundError as error:
-        raise UserError(f"run={folder}: no .hydra/overrides.yaml there; name the folder of a run to repeat") from error
+        raise UserError(f"run={folder}: no {OVERRIDES} there; name the folder of a run to repeat") from error
     except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
-        raise UserError(f"run={folder}: its .hydra/overrides.yaml cannot be read ({first_line(error)})") from error
+        raise UserError(f"run={folder}: its {OVERRIDES} cannot be read ({first_line(error)})") from error
     if not isinstance(overrides, list):
-        raise UserError(f"run={folder}: its .hydra/overrides.yaml is not a list of KEY=VALUE")
+        raise UserError(f"run={folder}: its {OVERRIDES} is not a list of KEY=VALUE")
     for override in overrides:
         if FOREIGN.search(str(override)):
             raise UserError(f"run={folder}: refused to repeat {override}; where you trust it, write it yourself")
@@ -223,7 +216,7 @@ def _explain_configuration(error: BaseException) -> str | None:
 
 
 def _explain_group() -> str:
-    """Of a command whose choice of a group is no name."""
+    """Which argument names a choice that its group has not."""
     for argument in sys.argv[1:]:
         group, _, choice = argument.partition("=")
         group = group.lstrip("+")

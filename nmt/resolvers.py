@@ -11,6 +11,8 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from nmt.folder import SUMMARY, SWEEP
+
 TAGGED = ("data", "size", "encoder", "decoder", "attention", "memory", "optimizer")
 LONGEST_NAME = 150  # of a folder; file systems allow 255 bytes
 
@@ -50,14 +52,14 @@ def choices() -> list[str]:
 def sweep_of() -> str | None:
     """The name of the sweep a run is a job of."""
     folder = Path(HydraConfig.get().runtime.output_dir).parent
-    return folder.name if (folder / "sweep.json").is_file() else None
+    return folder.name if (folder / SWEEP).is_file() else None
 
 
 def run_id() -> str:
     """The same whenever a run goes on, wherever its folder lies by then, and another where it is begun anew."""
     folder = HydraConfig.get().runtime.output_dir
     try:
-        return json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8"))["id"]
+        return json.loads((Path(folder) / SUMMARY).read_text(encoding="utf-8"))["id"]
     except (OSError, ValueError, LookupError, TypeError):  # of another rank, which logs nothing
         return hashlib.blake2b(folder.encode(), digest_size=6).hexdigest()
 

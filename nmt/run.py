@@ -1,13 +1,9 @@
-"""A run's folder: what training leaves behind and everything after it reads.
-
-    .hydra/ · checkpoints/{best,last,previous}.ckpt · metrics.csv · summary.json · train.log · tokenizer files
-    word_table.tsv.gz · candidates.npz · <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz} · wandb/
+"""A trained model, opened; and checkpoints, read and written.
 
 A checkpoint alone is enough to translate: it carries its configuration and vocabularies as plain containers, and is
-loaded with `weights_only=True`. Nothing named in it is called unless it belongs to this package or to torch.
+loaded with `weights_only=True`. Nothing named in it is called but what nmt/trust.py lets be built.
 """
 
-import json
 import logging
 import os
 import zipfile
@@ -27,15 +23,12 @@ from nmt.data.prepared import SIDES, Sides
 from nmt.data.vocabulary import Vocabulary
 from nmt.data.word_table import WordTable, learn
 from nmt.errors import ConfigurationError, UserError, first_line
+from nmt.folder import BEST, CANDIDATES, CHECKPOINTS, LAST, PREVIOUS, WORD_TABLE, read_summary
 from nmt.model.translator import Translator
 from nmt.trust import check_references, trust
 
 if TYPE_CHECKING:
     from nmt.data.module import TranslationData  # and with it Lightning, which translating does not need
-
-CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "previous.ckpt"
-COMPOSITION = ".hydra"  # as Hydra writes it; checkpoints keep a copy
-CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +76,7 @@ class Run:
         return data_of(self.config, overrides)
 
     def candidates(self, wanted: bool | None) -> Candidates | None:
-        """Those it was trained with; None: where it was."""
+        """Those it was trained with. `wanted`: True, False, or None for as it was trained."""
         trained_with_them = self.config.data.get("candidates") is not None
         if not (trained_with_them if wanted is None else wanted):
             return None
@@ -161,14 +154,6 @@ def save_checkpoint(stored: Mapping[str, Any], path: Path, before: Path | None =
     os.close(folder)
 
 
-def leaves(node: Any, place: str = "") -> dict[str, Any]:
-    """{a: {b: 1}} → {a.b: 1}; lists, and what is empty, are leaves."""
-    if not (isinstance(node, Mapping) and node):
-        return {place: node}
-    inner = (leaves(branch, f"{place}.{name}" if place else str(name)) for name, branch in node.items())
-    return {key: leaf for found in inner for key, leaf in found.items()}
-
-
 def _locate(path: Path) -> tuple[Path, Path]:
     if path.is_file():
         folder = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
@@ -201,48 +186,10 @@ def data_of(config: DictConfig, overrides: list[str] | None = None) -> "Translat
 
 
 def _instantiated(node: DictConfig, where: str) -> Any:
-    """Of what was looked through, and not resolved once more: what computes a value could compute another then."""
+    """Resolved once, looked through, and built of that: resolved again, what computes a value could give another."""
     plain = OmegaConf.to_container(node, resolve=True)
     trust(plain, where)
     return hydra.utils.instantiate(plain)
-
-
-def scores_path(folder: Path, test: str | None) -> Path:
-    """Where a run's scores on a test set are."""
-    return folder / name_of_test(test) / "scores.json"
-
-
-def is_scored(folder: Path, test: str | None, unknown: str) -> bool:
-    """On a test set, and with that done to unknown words which is asked for."""
-    try:
-        return json.loads(scores_path(folder, test).read_text(encoding="utf-8"))["unknown"] == unknown
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return False
-
-
-def name_of_test(named: Any) -> str:
-    """Where none is named, the validation set is one too."""
-    return str(named or "valid")
-
-
-def read_summary(folder: Path) -> dict[str, Any]:
-    """Of a run's folder; empty where there is none yet, or half of one."""
-    try:
-        found = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Written beside its place and moved there: a reader sees the old file or the new one."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
 
 
 def _plain(node: DictConfig) -> dict[str, Any]:

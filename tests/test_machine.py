@@ -31,8 +31,9 @@ def test_it_is_said_in_a_few_words(more, words):
     assert said({"processor": "EPYC", "cores": 8, "threads": 2} | more) == words
 
 
-def test_preparing_data_needs_no_torch():
-    """Every worker would import it anew."""
-    code = "import sys, nmt.data.prepared; print('torch' in sys.modules)"
+@pytest.mark.parametrize("module", ["nmt.data.prepared", "nmt.launch.local"])
+def test_no_torch_is_needed(module):
+    """To prepare data: every worker would import it anew. By launchers: Hydra imports them whatever it is told."""
+    code = f"import sys, {module}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "False"

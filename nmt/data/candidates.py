@@ -5,7 +5,6 @@ in training also the batch's own words. Everything is in numbers, so that words 
 """
 
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from nmt.data.prepared import Prepared, Sides
 from nmt.data.vocabulary import SPECIAL
 from nmt.data.word_table import learn
 from nmt.errors import DataError
+from nmt.whole import whole
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +50,8 @@ class Candidates:
         return together, allowed
 
     def save(self, path: Path) -> None:
-        draft = path.with_name(f".{path.name}.{os.getpid()}.npz")
-        np.savez(draft, frequent=self.frequent, offsets=self.offsets, translations=self.translations)
-        draft.replace(path)
+        with whole(path) as draft, draft.open("wb") as file:
+            np.savez(file, frequent=self.frequent, offsets=self.offsets, translations=self.translations)
 
     @classmethod
     def load(cls, path: Path) -> "Candidates":

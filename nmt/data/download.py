@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 
 from nmt.errors import DataError
+from nmt.whole import whole
 
 # Multi30k's own repository, at one commit. Its images are under the Flickr terms of use: non-commercial research and
 # educational use; the text has no licence file.
@@ -43,9 +44,8 @@ def fetch(base: str, digests: dict[str, str], folder: Path) -> None:
             raise DataError(f"{base}{name}: cannot be fetched ({error})") from error
         if _digest(content) != digest:
             raise DataError(f"{base}{name}: not the file expected (sha256 {_digest(content)} instead of {digest})")
-        draft = path.with_name(f".{name}.{os.getpid()}")
-        draft.write_bytes(content)
-        draft.replace(path)
+        with whole(path) as draft:
+            draft.write_bytes(content)
         print(path)
 
 

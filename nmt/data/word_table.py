@@ -18,6 +18,7 @@ from pathlib import Path
 
 from nmt.data.corpus import DAMAGE, TooLongError, open_text, raw_lines
 from nmt.errors import DataError, UserError
+from nmt.whole import whole
 
 ALIGNER = "systran-align==3.5.0"
 
@@ -59,16 +60,10 @@ class WordTable:
 
     def save(self, path: Path) -> None:
         """Lines of source, target and probability with tabs between, packed by gzip; the same table, the same bytes."""
-        draft = path.with_name(f".{path.name}.{os.getpid()}")  # another process may be saving the same table
-        try:
-            with open(draft, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as stream:
-                for source, translations in sorted(self.entries.items()):
-                    for target, probability in translations:
-                        stream.write(f"{_escape(source)}\t{_escape(target)}\t{probability:.5g}\n".encode())
-            draft.replace(path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        with whole(path) as draft, draft.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as stream:
+            for source, translations in sorted(self.entries.items()):
+                for target, probability in translations:
+                    stream.write(f"{_escape(source)}\t{_escape(target)}\t{probability:.5g}\n".encode())
 
     @classmethod
     def load(cls, path: Path) -> "WordTable":

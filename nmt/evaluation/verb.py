@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -26,11 +25,12 @@ from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
 from nmt.evaluation.by_length import by_length, longer_than
 from nmt.evaluation.given import perplexity
 from nmt.evaluation.rare_words import by_frequency
-from nmt.run import Run, write_json, write_text
+from nmt.run import Run
 from nmt.search.alignment import links, pharaoh
 from nmt.search.settings import BESIDE, Search
 from nmt.search.translation import LONGEST, TextTranslator, Translation
 from nmt.search.verb import as_plain, opened, replacing, search_of
+from nmt.whole import whole, write_json, write_text
 
 log = logging.getLogger(__name__)
 
@@ -154,11 +154,9 @@ def _as_lines(texts: Iterable[str]) -> str:
 
 
 def _write_arrays(path: Path, arrays: list[np.ndarray]) -> None:
-    """By their numbers; written beside its place and moved there, as text is."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("wb") as file:
+    """By their numbers."""
+    with whole(path) as draft, draft.open("wb") as file:
         np.savez(file, **{str(number): array.astype(np.float16) for number, array in enumerate(arrays)})
-    draft.replace(path)
 
 
 def _as_json(line: Line, references: tuple[str, ...], translation: Translation) -> str:

@@ -14,7 +14,7 @@ from typing import IO, Any
 from hydra.core.hydra_config import HydraConfig
 
 from nmt.command import WANTS_TRACEBACK, quoted
-from nmt.run import is_scored, read_summary
+from nmt.folder import is_scored, read_summary
 
 TRAIN = Path(__file__).parents[2] / "train.py"
 SECONDS_TO_STOP = 60.0

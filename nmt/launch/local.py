@@ -28,10 +28,12 @@ from yaml import YAMLError
 from nmt.changed import changed
 from nmt.code import code_version
 from nmt.errors import ConfigurationError, UserError
+from nmt.folder import CHECKPOINTS, CONFIG, METRICS, SWEEP
 from nmt.kinds import check_kinds
 from nmt.launch.job import IS_JOB, Job, stop, termination_interrupts
+from nmt.machine import cores
 from nmt.report.paper_table import Entry, write_table
-from nmt.run import CHECKPOINTS, COMPOSITION, write_json
+from nmt.whole import write_json
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +142,7 @@ def _job(overrides: Sequence[str], config: DictConfig) -> Job:
 
 def _has_other_settings(folder: Path, config: DictConfig) -> bool:
     """What is then done about them, the job knows itself."""
-    composed = folder / CHECKPOINTS / COMPOSITION / "config.yaml"
+    composed = folder / CHECKPOINTS / CONFIG
     try:
         trained = OmegaConf.to_container(OmegaConf.load(composed))
     except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException):
@@ -258,7 +260,7 @@ class Sweep:
             kept = {key: summary[key] for key in ("best", "wall_seconds") if key in summary}
             kept |= {"error": error} if (error := self.errors.get(number)) else {}
             jobs.append({"folder": job.folder.name, "overrides": list(job.overrides), "status": state} | kept)
-        write_json(self.folder / "sweep.json", {"jobs": jobs})
+        write_json(self.folder / SWEEP, {"jobs": jobs})
         self.told(self.jobs, self.states)
 
 
@@ -282,7 +284,7 @@ def _last_line(path: Path) -> str | None:
 def progress(folder: Path) -> str:
     """Where a run is, by its metrics."""
     try:
-        with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        with (folder / METRICS).open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
     except OSError:
         return "starting"
@@ -295,9 +297,7 @@ def shares_of_the_machine(count: int) -> list[dict[str, str]]:
     """The environment of each of `count` jobs that run at once: their own GPUs, and their part of the cores."""
     if count == 1:
         return [{}]
-    import torch
-
-    from nmt.machine import cores
+    import torch  # which takes seconds, and every command of Hydra's imports its launchers
 
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.cuda.device_count()))))
     devices = [device for device in shown.split(",") if device]

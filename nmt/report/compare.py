@@ -25,7 +25,7 @@ from nmt.report.reading import UnreadableError, is_number, showable
 from nmt.report.runs import LeftOut, RunFolder, find_runs
 from nmt.report.settings import differing, folded, name_of_system, name_runs, settings_of, unique, without_seed
 from nmt.report.spread import spread
-from nmt.run import write_json, write_text
+from nmt.whole import write_json, write_text
 
 LOWER_IS_BETTER = ("ter", "tb", "words_", "source_unattended", "loss", "perplexity", "aer", "saer", "repeated_")
 BEST_AT_1 = ("length_ratio",)

@@ -18,14 +18,15 @@ from omegaconf import OmegaConf
 
 from nmt.errors import UserError, first_line
 from nmt.evaluation.verb import test_set
+from nmt.folder import CHECKPOINTS, CHOICES, CONFIG, METRICS, OVERRIDES, SUMMARY, read_summary
 from nmt.report.evaluated import digest_of
 from nmt.report.reading import UnreadableError
 from nmt.report.runs import RunFolder
-from nmt.run import CHECKPOINTS, data_of, read_summary, write_json, write_text
+from nmt.run import data_of
+from nmt.whole import whole, write_json, write_text
 
 SUFFIX = ".json.gz"
-CONFIG, CHOICES, SUMMARY = ".hydra/config.yaml", ".hydra/hydra.yaml", "summary.json"
-FILES = (CONFIG, ".hydra/overrides.yaml", "metrics.csv")
+FILES = (CONFIG, OVERRIDES, METRICS)
 PROBLEMS = (
     UserError,
     UnreadableError,
@@ -100,9 +101,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _write(path: Path, packed: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(gzip.compress(json.dumps(packed, ensure_ascii=False).encode(), mtime=0))
-    draft.replace(path)
+    with whole(path) as draft:
+        draft.write_bytes(gzip.compress(json.dumps(packed, ensure_ascii=False).encode(), mtime=0))
 
 
 def _reason(error: Exception) -> str:

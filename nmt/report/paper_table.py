@@ -12,7 +12,7 @@ from nmt.errors import ConfigurationError
 from nmt.report.markdown import table, words
 from nmt.report.reading import UnreadableError, read_json
 from nmt.report.spread import shown, spread
-from nmt.run import write_json, write_text
+from nmt.whole import write_json, write_text
 
 ALWAYS = ("bleu", "perplexity")  # whether the paper gives them or not
 

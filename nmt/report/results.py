@@ -25,7 +25,7 @@ from nmt.report.overview import in_short
 from nmt.report.reading import UnreadableError, is_number, read_json, read_yaml
 from nmt.report.runs import RunFolder, find_runs
 from nmt.report.settings import name_runs, of_the_model
-from nmt.run import write_json, write_text
+from nmt.whole import write_json, write_text
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 RESAMPLES = 10_000  # p of a thousand cannot be told from the luck of many comparisons

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.errors import UserError
+from nmt.folder import CHECKPOINTS, CHOICES, COMPOSITION, CONFIG, METRICS, OVERRIDES, SUMMARY, SWEEP, name_of_test
 from nmt.report.curves import Curves, read_curves
 from nmt.report.evaluated import Evaluated, checkpoint_of, read_evaluated
 from nmt.report.reading import UnreadableError, is_number, read_json, read_text, read_yaml
-from nmt.run import name_of_test
 
-MARKS = ("summary.json", "metrics.csv", "checkpoints", ".hydra")  # any of them makes a folder a run's
-SWEEP = "sweep.json"
+MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION)  # any of them makes a folder a run's
 DEEPEST = 6  # folders below the one named, where runs are looked for
 
 
@@ -41,21 +40,21 @@ class RunFolder:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """An ensemble of runs has none: it was never trained."""
-        return {"status": "ensemble"} if self.is_ensemble else read_json(self.folder / "summary.json")
+        return {"status": "ensemble"} if self.is_ensemble else read_json(self.folder / SUMMARY)
 
     @cached_property
     def config(self) -> dict[str, Any]:
         """As composed, interpolations unresolved."""
-        found = self._noted(lambda: read_yaml(self.folder / ".hydra" / "config.yaml"), "its settings are not known", {})
+        found = self._noted(lambda: read_yaml(self.folder / CONFIG), "its settings are not known", {})
         return found if isinstance(found, dict) else {}
 
     @property
     def config_text(self) -> str:
-        return read_text(self.folder / ".hydra" / "config.yaml", "") if self.config else ""
+        return read_text(self.folder / CONFIG, "") if self.config else ""
 
     @cached_property
     def overrides(self) -> list[str]:
-        path = self.folder / ".hydra" / "overrides.yaml"
+        path = self.folder / OVERRIDES
         found = self._noted(lambda: read_yaml(path), "its command line is not known", [])
         return [str(override) for override in found] if isinstance(found, list) else []
 
@@ -63,7 +62,7 @@ class RunFolder:
     def choices(self) -> dict[str, str]:
         """Group by group what was chosen, where Hydra says so."""
         try:
-            found = read_yaml(self.folder / ".hydra" / "hydra.yaml")["hydra"]["runtime"]["choices"]
+            found = read_yaml(self.folder / CHOICES)["hydra"]["runtime"]["choices"]
         except (UnreadableError, LookupError, TypeError):
             return {}
         items = found.items() if isinstance(found, dict) else ()
@@ -141,7 +140,7 @@ class RunFolder:
 
     @cached_property
     def is_ensemble(self) -> bool:
-        return not (self.folder / "summary.json").is_file() and len(_members(self.folder)) > 1
+        return not (self.folder / SUMMARY).is_file() and len(_members(self.folder)) > 1
 
     def _noted(self, read: Any, cost: str, instead: Any) -> Any:
         try:

@@ -11,30 +11,23 @@ from dataclasses import asdict
 from itertools import takewhile
 from typing import Any
 
+from nmt.changed import OF_NO_WEIGHT, is_within, leaves
 from nmt.report.runs import RunFolder
-from nmt.run import leaves
 from nmt.search.settings import BESIDE, Search
 
-SEEDS = {"seed", "data.seed"}
-NOT_OF_THE_MODEL = {  # where things lie, what they are called, how a run was begun
-    "name", "sweep", "repeats", "resume", "threads", "ckpt_path", "pretraining_folder", "tabulated",
-    "score_test", "score_unknown",
-    "data.dir", "data.cache", "data.missing", "data.tests", "data.test", "data.name", "logger", "paper",
-    "callbacks.checkpoint.dirpath", "callbacks.last.dirpath", "callbacks.progress", "callbacks.translations",
-    "trainer.enable_progress_bar", "trainer.default_root_dir", "search.seed",
-}  # fmt: skip
+SEEDS = ("seed", "data.seed")
+NOT_OF_THE_SYSTEM = (  # nor do these make another system
+    *OF_NO_WEIGHT, "data.dir", "data.tests", "data.test", "callbacks.checkpoint.dirpath",
+    "trainer.default_root_dir", "search.seed",
+)  # fmt: skip
 HOW = {f"search.{key}": value for key, value in asdict(Search()).items()} | BESIDE  # what evaluations of old do not say
 
 
 def settings_of(run: RunFolder, how: Mapping[str, Any]) -> dict[str, Any]:
     """All that decides what a run does, but for its seed; `how` it was searched belongs to it. Null is not said."""
     found = HOW | (leaves(run.config) if run.config else {}) | dict(how)
-    return {key: _plain(value) for key, value in found.items() if value is not None and not _tells_nothing(key)}
-
-
-def _tells_nothing(key: str) -> bool:
-    parts = key.split(".")
-    return key in SEEDS or any(".".join(parts[:count]) in NOT_OF_THE_MODEL for count in range(1, len(parts) + 1))
+    said = {key: _plain(value) for key, value in found.items() if value is not None}
+    return {key: value for key, value in said.items() if not is_within(key, (*SEEDS, *NOT_OF_THE_SYSTEM))}
 
 
 def _plain(value: Any) -> Any:
@@ -150,7 +143,7 @@ def _parts(run: RunFolder) -> list[str]:
 
 def of_the_model(overrides: Sequence[str]) -> list[str]:
     """Of a command line what decides what is trained."""
-    return [override for override in overrides if name_of(override) not in NOT_OF_THE_MODEL]
+    return [override for override in overrides if not is_within(name_of(override), NOT_OF_THE_SYSTEM)]
 
 
 def name_of_system(names: Sequence[str]) -> str:

@@ -22,7 +22,8 @@ from pytorch_lightning.callbacks import Checkpoint
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.data.batches import Batch
-from nmt.run import LAST, PREVIOUS, load_checkpoint, save_checkpoint
+from nmt.folder import LAST, PREVIOUS
+from nmt.run import load_checkpoint, save_checkpoint
 from nmt.training.metrics import MetricsFile
 from nmt.training.module import Training
 from nmt.training.ranks import highest

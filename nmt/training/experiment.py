@@ -28,6 +28,7 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
+from nmt.changed import leaves
 from nmt.code import code_version, git_commit
 from nmt.command import explain
 from nmt.data.batches import Batch
@@ -36,15 +37,17 @@ from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.evaluation.bleu import counter
 from nmt.evaluation.verb import evaluate_run, test_set
+from nmt.folder import CANDIDATES, CONFIG, SUMMARY, is_scored
 from nmt.machine import machine
 from nmt.resolvers import starts_from_another
-from nmt.run import CANDIDATES, build_model, is_scored, leaves, load_checkpoint, write_json, write_text
+from nmt.run import build_model, load_checkpoint
 from nmt.search.unknown import check_unknown
 from nmt.training.finite import Finite
 from nmt.training.module import Training, check_loss, check_monitor, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
 from nmt.training.resume import Before, CompletedAlreadyError, alone_in, on_other_data, settle
 from nmt.training.transfer import initialize_from
+from nmt.whole import write_json, write_text
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +164,7 @@ class Record:
 
     @rank_zero_only
     def write(self) -> None:
-        write_json(self.folder / "summary.json", self.summary)
+        write_json(self.folder / SUMMARY, self.summary)
 
 
 @contextmanager
@@ -269,7 +272,7 @@ def _settle_surroundings(config: DictConfig) -> None:
 
 def _say_what_changed(config: DictConfig) -> None:
     """Where the files of conf/ are no longer what they were when the repeated run was composed."""
-    before = leaves(OmegaConf.to_container(OmegaConf.load(Path(config.repeats) / ".hydra" / "config.yaml")))
+    before = leaves(OmegaConf.to_container(OmegaConf.load(Path(config.repeats) / CONFIG)))
     now = leaves(OmegaConf.to_container(config))
     own = ("repeats", "ckpt_path")
     changed = [key for key in before.keys() | now.keys() if before.get(key) != now.get(key) and key not in own]

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from nmt.errors import ConfigurationError, UserError
-from nmt.run import write_text
+from nmt.whole import write_text
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
-from nmt.run import write_text
+from nmt.whole import write_text
 
 FIRST = ("step", "epoch")
 

@@ -24,8 +24,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from nmt.code import code_version
 from nmt.errors import UserError
+from nmt.folder import read_summary
 from nmt.launch.job import Job, stop, termination_interrupts
-from nmt.run import read_summary, write_text
+from nmt.whole import write_text
 
 log = logging.getLogger(__name__)
 

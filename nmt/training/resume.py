@@ -14,9 +14,9 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.changed import LIMITS, changed
 from nmt.code import code_version
-from nmt.command import give_back_composition
 from nmt.errors import UserError
-from nmt.run import CHECKPOINTS, COMPOSITION, LAST, PREVIOUS, load_checkpoint, read_summary
+from nmt.folder import CHECKPOINTS, COMPOSITION, CONFIG, LAST, PREVIOUS, give_back_composition, read_summary
+from nmt.run import load_checkpoint
 from nmt.trust import check_references
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ def _begun(config: DictConfig, folder: Path) -> Before:
 
 def _check_composition(config: DictConfig, folder: Path) -> None:
     """Of a completed run that was put back without its checkpoints, or has lost them."""
-    composed = folder / CHECKPOINTS / COMPOSITION / "config.yaml"
+    composed = folder / CHECKPOINTS / CONFIG
     if read_summary(folder).get("status") == "completed" and composed.is_file():
         _checked(config, folder, OmegaConf.to_container(OmegaConf.load(composed)))
         raise UserError(

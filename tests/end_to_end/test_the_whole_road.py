@@ -196,7 +196,7 @@ def test_a_stopped_run_goes_on_from_its_checkpoint_as_if_never_stopped(run, tmp_
 
 def test_a_crafted_checkpoint_runs_nothing(run, tmp_path):
     stored = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
-    for target in ("os.system", "nmt.model.encoder.torch.hub.load", "nmt.run.write_text"):
+    for target in ("os.system", "nmt.model.encoder.torch.hub.load", "nmt.whole.write_text"):
         stored["nmt"]["config"]["model"]["encoder"] = {"_target_": target, "command": f"touch {tmp_path}/ran"}
         torch.save(stored, tmp_path / "crafted.ckpt")
         done = command("translate", f"run={tmp_path}/crafted.ckpt", check=False)

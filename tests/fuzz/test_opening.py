@@ -172,7 +172,7 @@ RUNS = {
     "builtins.open": {"file": "MARKER", "mode": "w"},
     "pathlib.Path.touch": {"self": "MARKER"},
     "hydra.utils.call": {"config": {"_target_": "builtins.open", "file": "MARKER", "mode": "w"}},
-    "nmt.run.write_text": {"path": "MARKER", "text": ""},
+    "nmt.whole.write_text": {"path": "MARKER", "text": ""},
     "nmt.launch.job.subprocess.run": {"args": ["touch", "MARKER"]},
     "nmt.data.word_table.subprocess.run": {"args": ["touch", "MARKER"]},
     "nmt.data.word_table.os.system": {"command": "touch MARKER"},

@@ -107,7 +107,7 @@ def test_folders_of_jobs_have_one_level_and_never_a_name_too_long():
 
 def test_jobs_that_run_at_once_share_the_machines_gpus_and_cores(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("nmt.machine.cores", lambda: 8)
+    monkeypatch.setattr("nmt.launch.local.cores", lambda: 8)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5")
     assert shares_of_the_machine(1) == [{}]
     assert shares_of_the_machine(2) == [

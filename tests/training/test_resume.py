@@ -109,6 +109,12 @@ def test_a_run_whose_averages_were_lightnings_is_the_same_run():
     assert changed(before, now | {"seed": [2]}) == {"seed": (None, [2])}
 
 
+def test_where_prepared_data_lie_is_no_setting():
+    elsewhere = {"data": {"cache": "/elsewhere", "missing": "fetch it"}, "callbacks": {"last": {"every_minutes": 1}}}
+    assert not changed({"seed": 1}, elsewhere | {"seed": 1})
+    assert changed(elsewhere, elsewhere | {"data": {"dir": "/other/texts"}}) == {"data.dir": (None, "/other/texts")}
+
+
 def test_a_checkpoint_of_its_own_folder_is_of_the_same_settings_too(folder):
     own = str(folder / "checkpoints" / "last.ckpt")
     assert settle(configuration(ckpt_path=own), folder).of_another is None

@@ -1,0 +1,52 @@
+"""A run's folder: what training leaves behind and everything after it reads.
+
+    .hydra/ · checkpoints/{best,last,previous}.ckpt · metrics.csv · summary.json · train.log · tokenizer files
+    word_table.tsv.gz · candidates.npz · <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz} · wandb/
+
+A sweep's folder holds sweep.json and its jobs' folders. Nothing here needs torch.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "previous.ckpt"
+COMPOSITION = ".hydra"  # as Hydra writes it; checkpoints keep a copy
+CONFIG, OVERRIDES, CHOICES = f"{COMPOSITION}/config.yaml", f"{COMPOSITION}/overrides.yaml", f"{COMPOSITION}/hydra.yaml"
+METRICS, SUMMARY, SWEEP = "metrics.csv", "summary.json", "sweep.json"
+CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Of a run's folder; empty where there is none yet, or half of one."""
+    try:
+        found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def scores_path(folder: Path, test: str | None) -> Path:
+    """Where a run's scores on a test set are."""
+    return folder / name_of_test(test) / "scores.json"
+
+
+def name_of_test(named: Any) -> str:
+    """Where none is named, the validation set is one too."""
+    return str(named or "valid")
+
+
+def is_scored(folder: Path, test: str | None, unknown: str) -> bool:
+    """Whether it was scored on this test set with unknown words treated this way."""
+    try:
+        return json.loads(scores_path(folder, test).read_text(encoding="utf-8"))["unknown"] == unknown
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
+
+
+def give_back_composition(folder: Path) -> None:
+    """Puts back the run's own .hydra, which Hydra has overwritten with that of a refused command."""
+    kept = folder / CHECKPOINTS / COMPOSITION  # by whatever trains there, or has
+    if kept.is_dir():
+        shutil.copytree(kept, folder / COMPOSITION, dirs_exist_ok=True)
