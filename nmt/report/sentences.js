@@ -53,13 +53,6 @@ async function alignmentOf(run, sentence) {
   return { ...found, source, target: found.words || [...said.split(/\s+/).filter(Boolean), "</s>"] };
 }
 
-/** Spaces, words, and single signs; what is written without spaces by the letter. */
-const piecesOf = text => text.match(/\s+|[\u2e80-\uffff]|[^\s\u2e80-\uffff\p{P}\p{S}]+|[^\s]/gu) || [];
-
-const isWide = character => character.codePointAt(0) >= 0x2e80;
-const ems = word => [...word].reduce((sum, character) => sum + (isWide(character) ? 1 : 0.56), 0);
-const atEnd = (words, place) => place === words.length - 1 && words[place] === "</s>" ? "end" : "";
-
 /** Source words across, target words down, weight as shade; what is pointed at is read out below. */
 function heatmap(found, name) {
   const { source, target, rows, columns, weights } = found, weight = (row, column) => weights[row * columns + column] / 255;
