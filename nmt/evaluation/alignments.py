@@ -89,14 +89,15 @@ def between_blanks(weights: np.ndarray, source: np.ndarray, target: np.ndarray) 
 
 
 def forced_scores(
-    translator: TextTranslator, lines: list[Line], gold: list[Gold], threshold: float | None
+    translator: TextTranslator, lines: list[Line], gold: list[Gold], threshold: float | None, *, batch_size: int = 64
 ) -> tuple[dict[str, float], list[Links]]:
     """What the model attends to while it is made to say the references, and the links that makes; none where the source
     is empty to it."""
     if len(gold) != len(lines):
         raise DataError(f"{len(gold)} lines of alignments for {len(lines)} pairs: each pair needs its own")
     weights = []
-    for number, (line, given) in enumerate(zip(lines, scored(translator, iter(lines)), strict=True), start=1):
+    found = scored(translator, iter(lines), batch_size=batch_size)
+    for number, (line, given) in enumerate(zip(lines, found, strict=True), start=1):
         source, target = (
             shared_letters(number, text, language.preprocessing)
             for text, language in zip(line, translator.languages, strict=True)

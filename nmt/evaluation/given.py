@@ -17,9 +17,7 @@ from nmt.data.prepared import EncodedText, Sides
 from nmt.errors import ConfigurationError, DataError
 from nmt.search.alignment import of_words, to_words
 from nmt.search.forced import force
-from nmt.search.translation import READ_AHEAD, TextTranslator
-
-BATCH = 64
+from nmt.search.translation import READ_AHEAD, TextTranslator, batches_of
 
 
 class Given(NamedTuple):
@@ -34,21 +32,21 @@ class Given(NamedTuple):
         return float(self.word_scores.sum())
 
 
-def scored(translator: TextTranslator, lines: Iterator[Line]) -> Iterator[Given | None]:
+def scored(translator: TextTranslator, lines: Iterator[Line], *, batch_size: int = 64) -> Iterator[Given | None]:
     """In order; None where preprocessing leaves nothing of the source, which says nothing about a translation then."""
-    for block in in_blocks(lines, READ_AHEAD * BATCH):
-        yield from _scored_block(translator, block)
+    for block in in_blocks(lines, READ_AHEAD * batch_size):
+        yield from _scored_block(translator, block, batch_size)
 
 
 @torch.inference_mode()
-def perplexity(translator: TextTranslator, lines: list[Line]) -> dict[str, float]:
+def perplexity(translator: TextTranslator, lines: list[Line], *, batch_size: int = 64) -> dict[str, float]:
     """Of the references, forced: nats per piece, and perplexity per word; end symbols count as words.
 
     Pairs whose source preprocessing leaves empty are left out, as in validation.
     """
     ends_word = translator.languages.target.vocabulary.ends_word
     nats, pieces, words = 0.0, 0, 0
-    for batch in _batches(translator, _encoded(translator, _preprocessed(translator, lines))):
+    for batch in _batches(translator, _encoded(translator, _preprocessed(translator, lines)), batch_size):
         target = batch.target_words.cpu().numpy()
         nats += float(translator.model.loss(batch).likelihood)
         pieces += len(target)
@@ -72,19 +70,19 @@ def _encoded(translator: TextTranslator, preprocessed: Sides) -> Sides:
     )
 
 
-def _batches(translator: TextTranslator, text: Sides) -> Iterator[Batch]:
+def _batches(translator: TextTranslator, text: Sides, size: int) -> Iterator[Batch]:
     """Those of like length together, without those that have no source."""
-    order = np.argsort(text.target.lengths, kind="stable")
-    for sentences in in_blocks(order[text.source.lengths[order] > 0], BATCH):
-        batch = collate(text, np.array(sentences), source_end=translator.source_end)
+    read = np.flatnonzero(text.source.lengths)
+    for places in batches_of(np.maximum(*(side.lengths[read] for side in text)), size):
+        batch = collate(text, read[places], source_end=translator.source_end)
         yield batch.to(torch.device(translator.device))
 
 
-def _scored_block(translator: TextTranslator, lines: list[Line]) -> list[Given | None]:
+def _scored_block(translator: TextTranslator, lines: list[Line], batch_size: int) -> list[Given | None]:
     languages, preprocessed = translator.languages, _preprocessed(translator, lines)
     words, text = [[line.split() for line in own] for own in preprocessed], _encoded(translator, preprocessed)
     found: list = [None] * len(lines)
-    for batch in _batches(translator, text):
+    for batch in _batches(translator, text, batch_size):
         forced = force(translator.model, batch)
         scores, alignments = forced.word_scores.cpu().numpy(), forced.alignment.cpu().numpy()
         for place, number in enumerate(batch.sentences.tolist()):
@@ -104,7 +102,8 @@ def _scored_block(translator: TextTranslator, lines: list[Line]) -> list[Given |
 def score_pairs(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
     """A line for each pair: log-probability, and its mean over words and end; or JSON, with words and alignment."""
     source, target = map(Path, _two(settings.score, "score", "TARGET"))
-    for number, given in enumerate(scored(translator, _pairs(source, target)), start=1):
+    found = scored(translator, _pairs(source, target), batch_size=settings.batch_size)
+    for number, given in enumerate(found, start=1):
         if given is None:
             raise _emptied(source, number)
         mean = given.log_probability / len(given.word_scores)
@@ -141,7 +140,8 @@ def rescore(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
     source, nbest = _two(settings.rescore, "rescore", "NBEST")
     sources = list(read_lines(Path(source)))
     candidates = list(_read_nbest(Path(nbest), len(sources)))
-    given = scored(translator, (Line(sources[one.number], one.text) for one in candidates))
+    pairs = (Line(sources[one.number], one.text) for one in candidates)
+    given = scored(translator, pairs, batch_size=settings.batch_size)
     ranked = []
     for candidate, own in zip(candidates, given, strict=True):
         if own is None:

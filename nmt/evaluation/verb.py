@@ -66,7 +66,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     data = runs[0].data(data_overrides)
     test = test_set(data)
     said = _translated(test, translator, how, settings.batch_size, replacing(runs, settings.unknown))
-    aligned, forced_links = _forced(translator, test, settings.link_threshold)
+    aligned, forced_links = _forced(translator, test, settings)
     folder = _folder_of(runs, settings) / test.name
     scores = {
         "run": str(folder.parent),
@@ -79,7 +79,9 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
         "search": asdict(how),
         **{name: _plain(settings[name]) for name in BESIDE},
         "counted": dict(data.score),
-        "scores": score(translator, data, test, said) | aligned,
+        "scores": score(translator, data, test, said)
+        | perplexity(translator, test.lines, batch_size=settings.batch_size)
+        | aligned,
         **lengths_of(translator, data, test, said),
         "by_frequency": frequencies_of(translator, data, test, said) if settings.by_frequency else None,
         "sentences_per_second": round(len(test.lines) / said.seconds, 1),
@@ -129,10 +131,12 @@ def _translated(
 
 
 def _forced(
-    translator: TextTranslator, test: TestSet, threshold: float | None
+    translator: TextTranslator, test: TestSet, settings: DictConfig
 ) -> tuple[dict[str, float], list[Links] | None]:
     """Where the test set comes with alignments."""
-    return ({}, None) if test.gold is None else forced_scores(translator, test.lines, test.gold, threshold)
+    if test.gold is None:
+        return {}, None
+    return forced_scores(translator, test.lines, test.gold, settings.link_threshold, batch_size=settings.batch_size)
 
 
 def _write(folder: Path, test: TestSet, said: Said, forced_links: list[Links] | None, scores: dict[str, Any]) -> None:
@@ -180,7 +184,7 @@ def _folder_of(runs: list[Run], settings: DictConfig) -> Path:
 
 def score(translator: TextTranslator, data: TranslationData, test: TestSet, said: Said) -> dict[str, Any]:
     """Of the text against untouched references; of the words the model sees BLEU (and what it was before unknown words
-    were replaced); of these and the first reference over- and under-translation, repetition, perplexity."""
+    were replaced); of these and the first reference over- and under-translation, and repetition."""
     preprocess, vocabulary = translator.languages.target.preprocessing, translator.languages.target.vocabulary
     texts = [translation.text for translation in said.translations]
     scores = all_scores(texts, test.references, language=preprocess.language, **data.score)
@@ -192,7 +196,7 @@ def score(translator: TextTranslator, data: TranslationData, test: TestSet, said
     said_words, wanted = [line.split() for line in words], asked_for(vocabulary, preprocessed[0], said)
     counts = over_and_under_translation(said_words, wanted)
     counts |= unattended(one.alignment[:, : len(one.word_alignment().T)] for one in said.translations)
-    return {name: value._asdict() for name, value in scores.items()} | counts | perplexity(translator, test.lines)
+    return {name: value._asdict() for name, value in scores.items()} | counts
 
 
 def asked_for(vocabulary: Vocabulary, references: list[str], said: Said) -> list[list[str]]:

@@ -1,6 +1,6 @@
 """Translating lines of text: in batches of like length, in the order they came."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import NamedTuple
@@ -94,7 +94,7 @@ class TextTranslator:
         seeds = count(how.seed)  # every batch draws anew
         for block in in_blocks(lines, read_ahead * batch_size):
             parts = self._parts(block, longest)
-            for batch in _batches([len(part.row) for part in parts], batch_size):
+            for batch in batches_of([len(part.row) for part in parts], batch_size):
                 self._translate([parts[index] for index in batch], replace(how, seed=next(seeds)))
             yield from self._whole_lines(parts, len(block))
 
@@ -185,7 +185,7 @@ class TextTranslator:
         )
 
 
-def _batches(lengths: list[int], size: int) -> Iterator[list[int]]:
+def batches_of(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
     """Indices, those of like length together."""
     order = np.argsort(lengths, kind="stable").tolist()
     while order:

@@ -32,6 +32,7 @@ FORMATS = ("text", "json")
 
 def opened(settings: DictConfig) -> tuple[list[Run], TextTranslator]:
     """What `run`, or `runs` with `weights` and `average`, name."""
+    check_sizes(settings)
     runs = [Run(path) for path in paths_of(settings)]
     if settings.run is not None:
         return runs, translator_of(runs[0], settings.device, settings.candidates, int8=settings.int8)
@@ -96,11 +97,15 @@ def _check_same_languages(first: Run, other: Run) -> None:
             )
 
 
-def search_of(settings: DictConfig) -> Search:
-    """All that search come by here, so sizes of which nothing could come are refused here too."""
+def check_sizes(settings: DictConfig) -> None:
+    """Nothing could come of smaller ones."""
     for key in ("batch_size", "longest_line"):
         if settings.get(key, 1) < 1:
             raise ConfigurationError(f"{key}={settings[key]}: must be at least 1")
+
+
+def search_of(settings: DictConfig) -> Search:
+    check_sizes(settings)
     return Search(**{field.name: settings[field.name] for field in dataclasses.fields(Search)})
 
 

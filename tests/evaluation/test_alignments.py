@@ -9,6 +9,7 @@ from compositions import SOURCE_WORDS, TARGET_WORDS, composed
 from omegaconf import OmegaConf
 
 from nmt.command import defaults_of
+from nmt.data.batches import collate
 from nmt.data.corpus import FilePairs, Line
 from nmt.data.language import Language, Preprocessing
 from nmt.data.links import Gold
@@ -153,3 +154,25 @@ GIVEN = Path(os.environ.get("NMT_DATA", "data")) / "alignments"
 def test_a_known_aligner_has_its_known_error_rate(pair, known):
     scores = score_files(GIVEN / f"{pair}.awesome-align.out", GIVEN / f"{pair}.gold", links_base=0, gold_base=1)
     assert scores["aer"] == pytest.approx(known, abs=0.05)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_no_more_sentences_at_once_than_asked_for(batch_size, monkeypatch):
+    translator, sizes = translator_of_few_words(source_end=True), []
+
+    def watched(text, sentences, **how):
+        sizes.append(len(sentences))
+        return collate(text, sentences, **how)
+
+    monkeypatch.setattr("nmt.evaluation.given.collate", watched)
+    lines = [Line("w1 w2", "w3"), Line("w2", "w1 w2 w4"), Line("w1", "w3 w3")]
+    together = [given.log_probability for given in scored(translator, iter(lines))]
+    assert sizes == [3]
+    apart = [given.log_probability for given in scored(translator, iter(lines), batch_size=batch_size)]
+    assert max(sizes[1:]) == batch_size
+    assert apart == pytest.approx(together, rel=1e-5)
+    sizes.clear()
+    perplexity(translator, lines, batch_size=batch_size)
+    forced_scores(translator, lines, [Gold(set(), set())] * 3, None, batch_size=batch_size)
+    assert max(sizes) == batch_size
+    assert sum(sizes) == 6
