@@ -38,8 +38,9 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
     ]
     columns = {name: [shown(row["scores"].get(name)) for row in tables["systems"]] for name in ["bleu", *others]}
     bleu = columns.pop("bleu")
-    if columns.get("bleu_lowercase") == bleu:  # it is the same where the text is lowercased
+    if columns.get("bleu_lowercase") == bleu:  # of lowercased text it is the same, and cased BLEU says nothing
         del columns["bleu_lowercase"]
+        columns.pop("bleu_13a", None)
     if columns:
         rows = zip((row["system"] for row in tables["systems"]), *columns.values(), strict=True)
         lines += ["", f"{mark} Other scores", "", *table(filled([["system", *map(words, columns)], *rows]))]
