@@ -1,7 +1,7 @@
 """A model's alignments against those made by hand; and any aligner's links, read from files."""
 
-from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from omegaconf import DictConfig
@@ -11,7 +11,7 @@ from nmt.data.language import Preprocessing
 from nmt.data.links import Gold, Links, read_gold_file, read_links_beside_gold
 from nmt.data.prepared import Pairs
 from nmt.errors import ConfigurationError, DataError
-from nmt.evaluation.alignment_error import alignment_error_rate
+from nmt.evaluation.alignment_error import alignment_error_rate, in_per_cent, link_counts, weight_counts
 from nmt.evaluation.given import scored
 from nmt.search.alignment import links
 from nmt.search.translation import TextTranslator
@@ -33,26 +33,23 @@ def hard_scores(found: list[Links], gold: list[Gold]) -> dict[str, float]:
     return {"aer": error.error_rate, "precision": error.precision, "recall": error.recall, "f1": f1}
 
 
-def soft_error_rate(weights: Iterable[np.ndarray], gold: Iterable[Gold]) -> float:
-    """SAER = 1 − (|A × S| + |A × P|) / (|A| + |S|), |·| the sum of a matrix; Tu 2016 §5.1. In per cent."""
-    overlap = total = 0.0
-    for given, (sure, possible) in zip(weights, gold, strict=True):
-        for links_of, counted in ((sure, True), (sure | possible, False)):
-            for source, target in links_of:
-                overlap += float(given[target, source])
-            total += len(links_of) if counted else 0.0
-        total += float(given.sum())
-    return 100 * (1 - overlap / total) if total else 0.0
+class Forced(NamedTuple):
+    """What came of making a model say the references."""
+
+    scores: dict[str, float]
+    links: list[Links]
+    counts: np.ndarray  # (sentence, counts of its links and of its weights)
 
 
-def scores_of_weights(weights: list[np.ndarray], gold: list[Gold], threshold: float | None) -> dict[str, float]:
-    """Of a model's forced alignments (target words, source words)."""
-    hard = hard_scores([linked(one, threshold) for one in weights], gold)
-    return {
-        "aer": hard["aer"],
-        "saer": soft_error_rate(weights, gold),
-        **{f"alignment_{name}": hard[name] for name in ("precision", "recall", "f1")},
-    }
+def judged(weights: list[np.ndarray], gold: list[Gold], threshold: float | None) -> Forced:
+    """Forced alignments (target words, source words) against those made by hand."""
+    found = [linked(one, threshold) for one in weights]
+    both = zip(found, weights, gold, strict=True)
+    counts = np.array([[*link_counts(own, known), *weight_counts(given, known)] for own, given, known in both])
+    aer, saer = in_per_cent(counts.sum(0)).tolist()
+    hard = hard_scores(found, gold)
+    others = {f"alignment_{name}": hard[name] for name in ("precision", "recall", "f1")}
+    return Forced({"aer": aer, "saer": saer, **others}, found, counts)
 
 
 def gold_of(pairs: Pairs) -> list[Gold] | None:
@@ -90,9 +87,8 @@ def between_blanks(weights: np.ndarray, source: np.ndarray, target: np.ndarray) 
 
 def forced_scores(
     translator: TextTranslator, lines: list[Line], gold: list[Gold], threshold: float | None, *, batch_size: int = 64
-) -> tuple[dict[str, float], list[Links]]:
-    """What the model attends to while it is made to say the references, and the links that makes; none where the source
-    is empty to it."""
+) -> Forced:
+    """What the model attends to while it is made to say the references; nothing where the source is empty to it."""
     if len(gold) != len(lines):
         raise DataError(f"{len(gold)} lines of alignments for {len(lines)} pairs: each pair needs its own")
     weights = []
@@ -110,7 +106,7 @@ def forced_scores(
                 f"{own.shape[1]} and {len(own)}; do they count from data.tests.NAME.alignments_base?"
             )
         weights.append(own)
-    return scores_of_weights(weights, gold, threshold), [linked(own, threshold) for own in weights]
+    return judged(weights, gold, threshold)
 
 
 def score_files(links_file: Path, gold_file: Path, *, links_base: int, gold_base: int) -> dict[str, float]:

@@ -15,12 +15,12 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from nmt.command import defaults_of
 from nmt.data.corpus import Line
-from nmt.data.links import Gold, Links
+from nmt.data.links import Gold
 from nmt.data.module import TranslationData
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import DataError
 from nmt.evaluation.adequacy import over_and_under_translation, unattended
-from nmt.evaluation.alignments import forced_scores, gold_of
+from nmt.evaluation.alignments import Forced, forced_scores, gold_of
 from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
 from nmt.evaluation.by_length import by_length, longer_than
 from nmt.evaluation.given import perplexity
@@ -66,7 +66,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     data = runs[0].data(data_overrides)
     test = test_set(data)
     said = _translated(test, translator, how, settings.batch_size, replacing(runs, settings.unknown))
-    aligned, forced_links = _forced(translator, test, settings)
+    forced = _forced(translator, test, settings)
     folder = _folder_of(runs, settings) / test.name
     scores = {
         "run": str(folder.parent),
@@ -81,12 +81,14 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
         "counted": dict(data.score),
         "scores": score(translator, data, test, said)
         | perplexity(translator, test.lines, batch_size=settings.batch_size)
-        | aligned,
+        | (forced.scores if forced else {}),
         **lengths_of(translator, data, test, said),
         "by_frequency": frequencies_of(translator, data, test, said) if settings.by_frequency else None,
         "sentences_per_second": round(len(test.lines) / said.seconds, 1),
+        "data_overrides": data_overrides,
+        "alignment_counts": _as_rows(forced.counts) if forced else None,
     }
-    _write(folder, test, said, forced_links, scores)
+    _write(folder, test, said, forced, scores)
     if settings.show and not settings.as_json:
         _show(folder, test.lines, said.translations, settings.show)
     return scores
@@ -130,27 +132,30 @@ def _translated(
     return Said([replaced(translation) for translation in translations], unreplaced, in_parts, empty, seconds)
 
 
-def _forced(
-    translator: TextTranslator, test: TestSet, settings: DictConfig
-) -> tuple[dict[str, float], list[Links] | None]:
+def _forced(translator: TextTranslator, test: TestSet, settings: DictConfig) -> Forced | None:
     """Where the test set comes with alignments."""
     if test.gold is None:
-        return {}, None
+        return None
     return forced_scores(translator, test.lines, test.gold, settings.link_threshold, batch_size=settings.batch_size)
 
 
-def _write(folder: Path, test: TestSet, said: Said, forced_links: list[Links] | None, scores: dict[str, Any]) -> None:
+def _write(folder: Path, test: TestSet, said: Said, forced: Forced | None, scores: dict[str, Any]) -> None:
     """The scores last: where they are, everything else is."""
     folder.mkdir(parents=True, exist_ok=True)
     free_links = (pharaoh(links(translation.word_alignment())) for translation in said.translations)
     sentences = map(_as_json, test.lines, zip(*test.references, strict=True), said.translations)
     write_text(folder / "hypotheses.txt", _as_lines(translation.text for translation in said.translations))
     write_text(folder / "links.txt", _as_lines(free_links))
-    if forced_links is not None:
-        write_text(folder / "forced_links.txt", _as_lines(pharaoh(sorted(own)) for own in forced_links))
+    if forced:
+        write_text(folder / "forced_links.txt", _as_lines(pharaoh(sorted(own)) for own in forced.links))
     write_text(folder / "sentences.jsonl", _as_lines(sentences))
     _write_arrays(folder / "alignments.npz", [translation.alignment for translation in said.translations])
     write_json(folder / "scores.json", scores)
+
+
+def _as_rows(counts: np.ndarray) -> list[str]:
+    """A sentence a line: |A|, |S|, |A ∩ S|, |A ∩ P| of the links, and of the attention as it is."""
+    return [" ".join(f"{value:.6g}" for value in row) for row in counts]
 
 
 def _as_lines(texts: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ Runs are compared whose sources, references and way to count BLEU are the same; 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from statistics import mean
@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from nmt.command import defaults_of
 from nmt.errors import ConfigurationError, UserError
-from nmt.evaluation.adequacy import MEASURES, in_per_cent
+from nmt.evaluation import adequacy, alignment_error
 from nmt.evaluation.by_length import BOUNDS, by_length
 from nmt.evaluation.significance import compare_rates, compare_systems, over_seeds, spread_over_seeds
 from nmt.report.evaluated import Evaluated, Sentence
@@ -29,7 +29,8 @@ from nmt.whole import write_json, write_text
 
 LOWER_IS_BETTER = ("ter", "tb", "words_", "source_unattended", "loss", "perplexity", "aer", "saer", "repeated_")
 BEST_AT_1 = ("length_ratio",)
-TESTED = ("words_too_often", "words_left_out", "repeated_1grams", "repeated_2grams")  # of `MEASURES`, with p
+TESTED = ("words_too_often", "words_left_out", "repeated_1grams", "repeated_2grams")  # of `adequacy.MEASURES`, with p
+SURE = 1  # among what alignment error is made of: the number of sure links
 SHORT_BOUNDS = (5, 10, 15, 20, 25, 30)  # where few sources are longer
 LONG = 30
 NAMED = 8  # runs, where a message lists those there are
@@ -268,11 +269,13 @@ def tabulated(found: Field, resamples: int) -> dict[str, Any]:
         "systems": [_row(system, differences.get(system.name)) for system in found.systems],
         "by_length": _by_length(found, resamples),
         "adequacy": _adequacy(found, resamples),
+        "alignment": _alignment(found, resamples),
         "not_compared": [one._asdict() for one in found.left_out],
         "notes": [
             *({"run": one.name, "note": note} for one in found.runs for note in one.run.notes),
             *({"run": one.name, "note": note} for system in found.systems for one, note in _not_independent(system)),
             *({"run": one.name, "note": note} for one, note in _of_other_code(found)),
+            *({"run": one.name, "note": note} for one, note in _of_other_gold(found)),
         ],
     }
     return showable(tables)
@@ -293,6 +296,18 @@ def _of_other_code(found: Field) -> Iterator[tuple[Compared, str]]:
     for one in found.runs:
         if None not in (one.run.code, first.run.code) and one.run.code != first.run.code:
             yield one, f"trained by other code of nmt/model or nmt/training than {first.name}"
+
+
+def _of_other_gold(found: Field) -> Iterator[tuple[Compared, str]]:
+    first = found.baseline.members[0]
+    for one in found.runs:
+        given = (one.on.alignment_counts, first.on.alignment_counts)
+        if all(counts is not None for counts in given) and not _same_gold(given):
+            yield one, f"its alignments were compared with others made by hand than those of {first.name}"
+
+
+def _same_gold(given: Sequence[np.ndarray]) -> bool:
+    return len({one[:, SURE].tobytes() for one in given}) == 1
 
 
 def _score_names(runs: Sequence[Compared]) -> list[dict[str, str]]:
@@ -369,13 +384,35 @@ def _by_sentence(comparison: Any) -> dict[str, Any]:
 
 
 def _adequacy(found: Field, resamples: int) -> dict[str, dict[str, dict[str, Any]]]:
-    """Over- and under-translation of each system; the baseline's differs from itself by nothing."""
+    """Over- and under-translation of each system."""
     counts = {system.name: np.array([one.on.adequacy for one in system.members]) for system in found.systems}
+    places = {measure: adequacy.MEASURES.index(measure) for measure in TESTED}
+    return _rates(found, counts, adequacy.in_per_cent, places, resamples)
+
+
+def _alignment(found: Field, resamples: int) -> dict[str, dict[str, dict[str, Any]]]:
+    """Alignment errors, where all have them and of the same gold."""
+    given = [one.on.alignment_counts for one in found.runs]
+    if any(one is None for one in given) or not _same_gold(given):
+        return {}
+    counts = {system.name: np.array([one.on.alignment_counts for one in system.members]) for system in found.systems}
+    places = {measure: place for place, measure in enumerate(alignment_error.MEASURES)}
+    return _rates(found, counts, alignment_error.in_per_cent, places, resamples)
+
+
+def _rates(
+    found: Field,
+    counts: Mapping[str, np.ndarray],
+    in_per_cent: Callable[[np.ndarray], np.ndarray],
+    places: Mapping[str, int],
+    resamples: int,
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Measures, by their places in what `in_per_cent` makes of each system's counts; the baseline's differ from
+    themselves by nothing."""
     rates = compare_rates(counts[found.baseline.name], counts, in_per_cent, resamples=resamples)
     of_seeds = {system.name: in_per_cent(counts[system.name][system.once_a_seed].sum(1)) for system in found.systems}
     told: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in counts}
-    for measure in TESTED:
-        place = MEASURES.index(measure)
+    for measure, place in places.items():
         values = {name: of_each[:, place].tolist() for name, of_each in of_seeds.items()}
         by_seed = over_seeds(values.pop(found.baseline.name), values)
         for name, of_system in rates.items():

@@ -12,6 +12,7 @@ import numpy as np
 
 from nmt.errors import first_line
 from nmt.evaluation.adequacy import sentence_counts
+from nmt.evaluation.alignment_error import COUNTS
 from nmt.evaluation.bleu import sentence_statistics, words_of
 from nmt.report.reading import UnreadableError, is_number, read_json, read_text
 from nmt.search.settings import BESIDE
@@ -40,6 +41,7 @@ class Evaluated:
     digest: str  # of sources and references
     weights: tuple[str, int] | None  # the checkpoint's name and step; None: an ensemble's, or not said
     counted: dict[str, Any]  # how BLEU was; empty: its signature alone says so
+    alignment_counts: np.ndarray | None  # (sentence, what alignment error is made of), where there is gold
 
     @property
     def hypotheses(self) -> list[str]:
@@ -87,7 +89,8 @@ def read_evaluated(folder: Path) -> Evaluated:
     digest = digest_of((one.source, one.reference, *one.further_references) for one in sentences)
     weights = checkpoint_of(stored.get("members"))
     counted = stored.get("counted") if isinstance(stored.get("counted"), dict) else {}
-    found = Evaluated(scores, signatures, how, sentences, folder / "alignments.npz", digest, weights, counted)
+    aligned = _alignment_counts(stored.get("alignment_counts"), len(sentences), f"{where}/scores.json")
+    found = Evaluated(scores, signatures, how, sentences, folder / "alignments.npz", digest, weights, counted, aligned)
     if found.counting["tokenize"] not in AT_HAND:
         try:
             _ = found.statistics  # counted once, and kept
@@ -95,6 +98,19 @@ def read_evaluated(folder: Path) -> Evaluated:
             tok = found.counting["tokenize"]
             raise UnreadableError(f"BLEU with tok:{tok} cannot be counted here ({first_line(error)})") from None
     return found
+
+
+def _alignment_counts(rows: Any, sentences: int, where: str) -> np.ndarray | None:
+    """As they were written, a line a sentence; runs evaluated earlier have none."""
+    if rows is None:
+        return None
+    try:
+        counts = np.array([[float(value) for value in row.split()] for row in rows])
+    except (AttributeError, TypeError, ValueError):
+        counts = np.empty(0)
+    if counts.shape != (sentences, 2 * COUNTS) or not np.isfinite(counts).all():
+        raise UnreadableError(f"{where}: alignment_counts are not {2 * COUNTS} numbers a sentence; evaluate it again")
+    return counts
 
 
 def checkpoint_of(members: Any) -> tuple[str, int] | None:

@@ -133,7 +133,8 @@ def _packed_test(run: RunFolder, test: str, before: Mapping[str, Any] | None) ->
     stored = json.loads((run.folder / test / "scores.json").read_text("utf-8"))
     own = run.folder if run.config else Path(stored["members"][0]["run"])
     config = before["config"] if before and not (own / CONFIG).exists() else (own / CONFIG).read_text("utf-8")
-    _texts(config, test, evaluated.digest)  # or nobody could put it back
+    overrides = _portable(stored.get("data_overrides") or [])
+    _texts(config, test, evaluated.digest, overrides)  # or nobody could put it back
     scores = {key: value for key, value in _placeless(stored).items() if key != "run"}
     return {"config": config, "digest": evaluated.digest, "scores": scores, "hypotheses": evaluated.hypotheses}
 
@@ -150,9 +151,19 @@ def _placeless(node: Any) -> Any:
     return node
 
 
-def _texts(config: str, test: str, digest: str) -> list[dict[str, Any]]:
-    """What the data have of a test set's sentences."""
-    data = data_of(OmegaConf.create(config), [f"data.test={test}"])
+def _portable(overrides: Sequence[str]) -> list[str]:
+    """What evaluate.py was told of the data."""
+    for override in overrides:
+        if override.partition("=")[2].startswith("/"):
+            raise UserError(
+                f"{override} is a place on this machine: evaluate it with a path from here, or from '${{data.dir}}'"
+            )
+    return list(overrides)
+
+
+def _texts(config: str, test: str, digest: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
+    """What the data, changed by KEY=VALUEs, have of a test set's sentences."""
+    data = data_of(OmegaConf.create(config), [*overrides, f"data.test={test}"])
     found, preprocess, end = test_set(data), data.preprocessing.source, ["</s>"] * data.source_end
     lines = list(zip((line.source for line in found.lines), *found.references, strict=True))
     if digest_of(lines) != digest:
@@ -186,7 +197,7 @@ def _put_back(kept: Mapping[str, Any], folder: Path) -> None:
 
 def _unpack_test(kept: Mapping[str, Any], draft: Path, folder: Path) -> None:
     """Word by word only the source is known: what a translation was made of went with its alignment."""
-    texts = _texts(kept["config"], draft.name, kept["digest"])
+    texts = _texts(kept["config"], draft.name, kept["digest"], kept["scores"].get("data_overrides") or [])
     sentences = [text | {"hypothesis": said} for text, said in zip(texts, kept["hypotheses"], strict=True)]
     draft.mkdir(parents=True)
     write_text(draft / "sentences.jsonl", "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in sentences))

@@ -7,6 +7,15 @@ from nmt.report.spread import shown
 
 FIRST = ("bleu", "chrf", "ter", "perplexity", "aer")  # scores of the first table; all others follow in a second
 CALLED = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "aer": "AER", "saer": "SAER"}
+ADEQUACY = (
+    "For each 100 words of the (first) reference, in words as BLEU counts them; less is better. Words too often and "
+    "left out are what precision and recall of single words lack, synonyms among them: a worse translation has more of "
+    "both. What is said again is nearer to what coverage is for."
+)
+ALIGNMENT = (
+    "Of attention while the references are said, in per cent; less is better. SAER takes the weights as they are, so "
+    "that it changes with how sharp they are, and where they do not sum to one."
+)
 
 
 class Bold(str):
@@ -21,7 +30,8 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
     """What there is to say of a comparison, under headings of this level."""
     names, mark = [score["name"] for score in tables["scores"]], "#" * level
     tested = list(tables["adequacy"][tables["baseline"]])  # in a table of their own, with p
-    others = [name for name in names if name not in (*FIRST, *tested)]
+    aligned = list(tables.get("alignment", {}).get(tables["baseline"], {}))  # and these
+    others = [name for name in names if name not in (*FIRST, *tested, *aligned)]
     over, by_seeds = tables["spread_over_seeds"], ""
     if over:
         by_seeds = (
@@ -45,7 +55,9 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
         rows = zip((row["system"] for row in tables["systems"]), *columns.values(), strict=True)
         lines += ["", f"{mark} Other scores", "", *table(filled([["system", *map(words, columns)], *rows]))]
     lines += ["", f"{mark} BLEU by source length", "", *_by_length(tables["by_length"])]
-    lines += ["", f"{mark} Over- and under-translation", "", *_adequacy(tables, tested)]
+    lines += ["", f"{mark} Over- and under-translation", "", ADEQUACY, "", *_rates(tables, "adequacy", tested)]
+    if aligned:
+        lines += ["", f"{mark} Alignment error", "", ALIGNMENT, "", *_rates(tables, "alignment", aligned)]
     if tables["not_compared"]:
         rows = ([one["run"], one["reason"]] for one in tables["not_compared"])
         lines += ["", f"{mark} Not compared", "", *table([["run", "reason"], *rows])]
@@ -55,21 +67,16 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _adequacy(tables: Mapping[str, Any], tested: Sequence[str]) -> list[str]:
+def _rates(tables: Mapping[str, Any], kind: str, tested: Sequence[str]) -> list[str]:
     heads = ["system", *(head for name in tested for head in (words(name), "Δ", "p (sentences)", "p (seeds)"))]
     rows = []
-    for system, rates in tables["adequacy"].items():
+    for system, rates in tables[kind].items():
         own = system == tables["baseline"]
         rows.append([system])
         for rate in map(rates.get, tested):
             with_p = ["baseline", "", ""] if own else [signed(rate["difference"]), p(rate["p"]), p(rate["p_seeds"])]
             rows[-1] += [f"{rate['value']:.2f}", *with_p]
-    about = (
-        "For each 100 words of the (first) reference, in words as BLEU counts them; less is better. Words too often "
-        "and left out are what precision and recall of single words lack, synonyms among them: a worse translation has "
-        "more of both. What is said again is nearer to what coverage is for."
-    )
-    return [about, "", *table(filled([heads, *rows]))]
+    return table(filled([heads, *rows]))
 
 
 def _leaderboard(tables: Mapping[str, Any], names: Sequence[str]) -> list[list[Any]]:

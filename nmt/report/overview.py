@@ -31,7 +31,7 @@ class Told(NamedTuple):
 
 def in_short(tests: Mapping[str, Mapping[str, Any]]) -> str:
     bleu = corrected(_of_bleu(tests))
-    others = [told for told in corrected(_of_adequacy(tests)) if (told.by_sentences or 1) < LUCK]
+    others = [told for told in corrected(_of_rates(tests)) if (told.by_sentences or 1) < LUCK]
     spreads = {test: over for test, tables in tests.items() if (over := tables["spread_over_seeds"])}
     of_seeds = ", ".join(f"{over['deviation']:.2f} BLEU on {test}" for test, over in spreads.items())
     both = f"; over seeds by the spread that all systems have together, {of_seeds}. What both find is in bold"
@@ -42,8 +42,8 @@ def in_short(tests: Mapping[str, Mapping[str, Any]]) -> str:
     lines = ["### In short", "", about, "", *_systems(tests, bleu), ""]
     if others:
         about = (
-            "What sentences tell apart otherwise, for each 100 words of the reference; p are corrected for all "
-            f"comparisons by a measure{', what both find is in bold' if spreads else ''}."
+            "What sentences tell apart otherwise, for each 100 words of the reference, or in per cent; p are corrected "
+            f"for all comparisons by a measure{', what both find is in bold' if spreads else ''}."
         )
         heads = ["", "test set", "system", "", "Δ", "p (sentences)", "p (seeds)"]
         lines += [about, "", *table(filled([heads, *map(_line_of, others)])), ""]
@@ -85,13 +85,14 @@ def _p_of(difference: Mapping[str, Any]) -> tuple[float | None, float | None]:
     return difference["by_sentence"]["p_bootstrap"], difference["p_seeds"]
 
 
-def _of_adequacy(tests: Mapping[str, Mapping[str, Any]]) -> list[Told]:
+def _of_rates(tests: Mapping[str, Mapping[str, Any]]) -> list[Told]:
     told = [
         Told(measure, test, name, rate["value"], rate["difference"], rate["p"], rate["p_seeds"])
         for test, tables in tests.items()
         for name, row in _by_name(tables["systems"]).items()
         if row["system"] != tables["baseline"]
-        for measure, rate in tables["adequacy"][row["system"]].items()
+        for kind in ("adequacy", "alignment")
+        for measure, rate in tables.get(kind, {}).get(row["system"], {}).items()
     ]
     measures = list(dict.fromkeys(one.measure for one in told))
     return sorted(told, key=lambda one: measures.index(one.measure))

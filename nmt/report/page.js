@@ -194,6 +194,22 @@ const MEASURES = [
   ["source_unattended", "Never attended to", "% of the source's words"], ["aer", "Alignment error", "AER, %"],
 ];
 
+/** Measures of `kind` with what differs from the baseline, opened on demand. */
+function ratesTable(kind, title) {
+  const measures = Object.keys(tables[kind][tables.baseline]);
+  const ps = { p: "p, sentences", ...(tables.spread_over_seeds ? { p_seeds: "p, seeds" } : {}) };
+  const heads = measures.flatMap(name => [wordsOf(name), "Δ", ...Object.values(ps)]);
+  const rows = tables.systems.map(row => make("tr", {}, make("th", { scope: "row" }, row.system), ...measures.flatMap(name => {
+    const rate = tables[kind][row.system][name], own = row.system === tables.baseline;
+    const cell = (text, certain) => make("td", { class: certain ? "number certain" : "number" }, text);
+    const certainty = Object.keys(ps).map(key => own ? cell("") : cell(shownP(rate[key]), rate[key] !== null && rate[key] < 0.05));
+    return [cell(rate.value.toFixed(2)), cell(own ? "baseline" : signed(rate.difference)), ...certainty];
+  })));
+  const head = make("tr", {}, make("th", { scope: "col" }, "system"), ...heads.map(text => make("th", { scope: "col", class: "number" }, text)));
+  return make("details", { id: kind, looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, title),
+    make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, make("thead", {}, head), make("tbody", {}, ...rows))));
+}
+
 function lengthsAndErrors() {
   const buckets = new Map(Object.values(tables.by_length).flat().map(bucket => [bucket.name, bucket.sentences]));
   const names = [...buckets.keys()];
@@ -212,18 +228,9 @@ function lengthsAndErrors() {
     const bucket = tables.by_length[row.system].find(one => one.name === name);
     return make("td", { class: "number" }, bucket ? bucket.bleu.toFixed(2) : "–", bucket && bucket.low !== null ? make("span", { class: "sd" }, ` [${bucket.low.toFixed(1)}, ${bucket.high.toFixed(1)}]`) : null);
   })));
-  const counted = Object.keys(tables.adequacy[tables.baseline]);
-  const kinds = { p: "p, sentences", ...(tables.spread_over_seeds ? { p_seeds: "p, seeds" } : {}) };
-  const countedHead = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "system"), ...counted.flatMap(name => [wordsOf(name), "Δ", ...Object.values(kinds)].map(text => make("th", { scope: "col", class: "number" }, text)))));
-  const countedRows = tables.systems.map(row => make("tr", {}, make("th", { scope: "row" }, row.system), ...counted.flatMap(name => {
-    const rate = tables.adequacy[row.system][name], own = row.system === tables.baseline;
-    const cell = (text, certain) => make("td", { class: certain ? "number certain" : "number" }, text);
-    const ps = Object.keys(kinds).map(kind => own ? cell("") : cell(shownP(rate[kind]), rate[kind] !== null && rate[kind] < 0.05));
-    return [cell(rate.value.toFixed(2)), cell(own ? "baseline" : signed(rate.difference)), ...ps];
-  })));
   part("lengths", "Length, over- and under-translation", null, null, legend(), place,
-    make("details", { id: "adequacy", looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, "Over- and under-translation as a table: for each 100 words of the first reference, in words as BLEU counts them"),
-      make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, countedHead, make("tbody", {}, ...countedRows)))),
+    ratesTable("adequacy", "Over- and under-translation as a table: for each 100 words of the first reference, in words as BLEU counts them"),
+    ...(tables.alignment[tables.baseline] ? [ratesTable("alignment", "Alignment error as a table: of attention while the references are said, in per cent")] : []),
     make("details", { looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, "BLEU by length as a table"),
       make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, head, make("tbody", {}, ...rows)))));
 }

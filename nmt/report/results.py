@@ -1,10 +1,11 @@
 """`docs/results.md`, from kept comparisons: python -m nmt.report.results [keep NAME … | restore NAME …]
 
-A study is a question, the commands that answer it, and the folders their runs lie in (docs/results/studies.yaml).
-`keep NAME` compares its runs as compare.py does and keeps the tables, with a row for every run, as
-docs/results/NAME.json; the page of the comparison goes beside the runs. Then, or alone, the Markdown is made of all
-that is kept: no number of a table was ever typed; what a study asks and how it is read is written by hand. Each completed run is kept in small, too, and put back where it is not
-there: with `restore NAME` first, a study goes on elsewhere, and nothing is trained twice.
+A study is a question, the commands that answer it, and the folders their runs lie in (docs/results/studies.yaml). `keep
+NAME` compares its runs as compare.py does and keeps the tables, with a row for every run, as docs/results/NAME.json;
+the page of the comparison goes beside the runs. Then, or alone, the Markdown is made of all that is kept: no number of
+a table was ever typed; what a study asks and how it is read is written by hand. Each completed run is kept in small,
+too, and put back where it is not there: with `restore NAME` first, a study goes on elsewhere, and nothing is trained
+twice.
 """
 
 import re
@@ -33,13 +34,13 @@ HOW = "a study's commands stand in docs/results.md"
 HEAD = """# Results
 
 Made by `python -m nmt.report.results` from what lies in [results/](results/): tables, which say what `compare.py` said
-of the runs, and each tested run in small. What stands before and under the tables is written by hand. Every study names its commands; `python -m nmt.report.results keep NAME`
-compares the runs anew and keeps them and what they say, `restore NAME` puts kept runs back, so that the commands go on
-where they were. One row is trained anew by its study's command with that choice and another `sweep=` (restored, it
-would count as completed), then evaluated as there; another kind of processor gives other weights. Test sets were
-translated when a system's training had ended; tables were made while other seeds were still trained. Settings and
-search were chosen on the validation set; where a system was added because of what others did, its study says so. A +
-behind a commit: files of the project were changed since.
+of the runs, and each tested run in small. What stands before and under the tables is written by hand. Every study names
+its commands; `python -m nmt.report.results keep NAME` compares the runs anew and keeps them and what they say, `restore
+NAME` puts kept runs back, so that the commands go on where they were. One row is trained anew by its study's command
+with that choice and another `sweep=` (restored, it would count as completed), then evaluated as there; another kind of
+processor gives other weights. Test sets were translated when a system's training had ended; tables were made while
+other seeds were still trained. Settings and search were chosen on the validation set; where a system was added because
+of what others did, its study says so. A + behind a commit: files of the project were changed since.
 """
 
 

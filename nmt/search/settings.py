@@ -8,12 +8,13 @@ from torch import Tensor
 
 from nmt.errors import ConfigurationError
 
-BESIDE = {  # what else of evaluate.py's keys translations depend on, and how they are if nothing is said
+BESIDE = {  # what else of evaluate.py's keys scores depend on, and how they are if nothing is said
     "unknown": "keep",
     "int8": False,
     "candidates": None,
     "weights": None,
     "average": "probabilities",
+    "link_threshold": None,
 }
 LEAST_ATTENTION = 1e-4  # a source position that got less counts as having got this much: its logarithm stays finite
 

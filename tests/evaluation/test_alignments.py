@@ -21,11 +21,11 @@ from nmt.evaluation.alignments import (
     between_blanks,
     forced_scores,
     gold_of,
+    in_per_cent,
+    judged,
     linked,
     score_files,
-    scores_of_weights,
     shared_letters,
-    soft_error_rate,
 )
 from nmt.evaluation.given import perplexity, rescore, score_pairs, scored
 from nmt.search.translation import TextTranslator
@@ -43,7 +43,7 @@ def test_hard_and_soft_error_rates_by_hand():
     gold = [Gold({(0, 0)}, {(0, 0), (2, 1)})]
     # hard: A = {0-0, 1-1}, |A∩S| = 1, |A∩P| = 1: AER = 1 − 2/3, precision 1/2, recall 1
     # soft: |A×S| = .7, |A×P| = .7 + .4, |A| = 2, |S| = 1: SAER = 1 − 1.8/3
-    assert scores_of_weights([WEIGHTS], gold, None) == pytest.approx(
+    assert judged([WEIGHTS], gold, None).scores == pytest.approx(
         {
             "aer": 100 / 3,
             "saer": 40.0,
@@ -52,7 +52,16 @@ def test_hard_and_soft_error_rates_by_hand():
             "alignment_f1": 200 / 3,
         }
     )
-    assert soft_error_rate([np.eye(3)], [Gold({(0, 0), (1, 1), (2, 2)}, set())]) == 0.0
+    assert judged([np.eye(3)], [Gold({(0, 0), (1, 1), (2, 2)}, set())], None).scores["saer"] == 0.0
+
+
+def test_error_rates_are_those_of_the_counts_of_sentences_together():
+    gold = [Gold({(0, 0)}, {(0, 0), (2, 1)}), Gold(set(), set())]
+    found = judged([WEIGHTS, np.zeros((2, 1))], gold, 0.3)
+    # hard: A = {0-0, 1-0, 1-1, 2-1}, S = {0-0}, P has 2-1 too
+    np.testing.assert_allclose(found.counts, [[4, 1, 1, 2, 2.0, 1, 0.7, 1.1], [0] * 8])
+    assert in_per_cent(found.counts.sum(0)) == pytest.approx([found.scores["aer"], found.scores["saer"]])
+    assert in_per_cent(found.counts).tolist()[1] == [0, 0]
 
 
 def test_files_of_links_are_scored_and_defects_named(tmp_path):
@@ -132,8 +141,8 @@ def test_a_source_that_preprocessing_empties_is_neither_scored_nor_linked(source
     assert emptied is None
     assert [one.alignment.shape for one in (first, last)] == [(2, 2 + source_end), (3, 1 + source_end)]
     gold = [Gold({(1, 0)}, {(1, 0)}), Gold(set(), set()), Gold({(0, 1)}, {(0, 1)})]
-    scores, found = forced_scores(translator, lines, gold, None)
-    scores_without, found_without = forced_scores(translator, lines[::2], gold[::2], None)
+    scores, found, _ = forced_scores(translator, lines, gold, None)
+    scores_without, found_without, _ = forced_scores(translator, lines[::2], gold[::2], None)
     assert scores == pytest.approx(scores_without)
     assert found == [found_without[0], set(), found_without[1]]
     assert perplexity(translator, lines) == pytest.approx(perplexity(translator, lines[::2]))

@@ -156,4 +156,4 @@ def test_links_beyond_a_sentence_are_told(translator):
     lines, gold = [Line("ma pu", "nibi me")] * 2, [Gold({(1, 1)}, {(1, 1)}), Gold(set(), {(2, 0)})]
     with pytest.raises(DataError, match="pair 2: its alignments link word 3 to word 1, but it has 2 and 2"):
         forced_scores(translator, lines, gold, None)
-    assert forced_scores(translator, lines, [gold[0]] * 2, None)[0]["aer"] >= 0
+    assert forced_scores(translator, lines, [gold[0]] * 2, None).scores["aer"] >= 0

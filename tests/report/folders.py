@@ -90,6 +90,15 @@ def write_run(
     return folder
 
 
+def with_alignments(run: Path, right: int, sure: int = 2) -> None:
+    """Compared with `sure` links made by hand: of each sentence's four `right` are among them, of its attention half as
+    much."""
+    path = run / "test" / "scores.json"
+    stored = json.loads(path.read_text())
+    rows = [f"4 {sure} {right} {right} 5 {sure} {right / 2} {right / 2}"] * stored["sentences"]
+    path.write_text(json.dumps(stored | {"alignment_counts": rows}))
+
+
 def metrics(seed: int) -> str:
     rows = ["epoch,step,train/loss,train/tokens_per_second,valid/bleu,valid/loss,valid/perplexity"]
     for step in range(0, 400, 50):

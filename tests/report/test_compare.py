@@ -12,7 +12,7 @@ from statistics import mean, stdev
 import numpy as np
 import pytest
 from commands import answer
-from report.folders import pairs, write_run
+from report.folders import pairs, with_alignments, write_run
 
 from nmt.command import read_arguments
 from nmt.errors import ConfigurationError, UserError
@@ -83,6 +83,42 @@ def test_over_and_under_translation_come_with_difference_and_p(sweep, tmp_path):
     cells += [f"{missing['p']:.3f}", f"{missing['p_seeds']:.3f}"]
     assert f"| {' | '.join(cells)} |" in section
     assert "words left out" not in text.split("## Other scores")[1].split("##")[0]
+
+
+def test_alignment_error_comes_with_difference_and_p(sweep, tmp_path):
+    for run, right in (("attention=additive,seed=1", 1), ("attention=additive,seed=2", 2), ("attention=dot,seed=1", 2)):
+        with_alignments(sweep / run, right)
+    page, text, tables = compared(tmp_path, sweep)
+    own, dot = (tables["alignment"][name] for name in ("attention=additive", "attention=dot seed=1"))
+    assert own["aer"]["value"] == pytest.approx(100 * (1 - mean([2 / 6, 4 / 6])))
+    assert dot["aer"]["value"] == pytest.approx(100 * (1 - 4 / 6))
+    assert dot["saer"]["difference"] == pytest.approx(100 * (1 - 2 / 7) - 100 * (1 - mean([1 / 7, 2 / 7])))
+    assert dot["aer"]["p"] == pytest.approx(1 / 51)  # every sentence is the same: none of 50 test sets is as far apart
+    assert 0 < dot["aer"]["p_seeds"] < 1
+    assert data(page, "tables")["alignment"] == tables["alignment"]
+    assert "| attention=dot seed=1 | 33.33 | −16.67 |" in text.split("## Alignment error")[1].replace("`", "")
+    assert "AER" not in text.split("## Other scores")[1].split("##")[0]
+
+
+def test_alignments_judged_by_other_gold_are_noted_and_not_tested(sweep, tmp_path):
+    for run, sure in (("attention=additive,seed=1", 2), ("attention=additive,seed=2", 2), ("attention=dot,seed=1", 3)):
+        with_alignments(sweep / run, 1, sure)
+    tables = compared(tmp_path, sweep, baseline="attention=additive")[2]
+    assert tables["alignment"] == {}
+    (note,) = tables["notes"]
+    assert note["run"] == "attention=dot seed=1"
+    assert note["note"].startswith("its alignments were compared with others made by hand than those of attention=addi")
+
+
+def test_damaged_counts_of_alignments_cost_their_run_alone(sweep, tmp_path):
+    for run in ("attention=additive,seed=1", "attention=additive,seed=2"):
+        with_alignments(sweep / run, 1)
+    path = sweep / "attention=dot,seed=1" / "test" / "scores.json"
+    for rows in (["1 2"] * 20, ["a"] * 20, [None] * 20, 3, ["nan " * 8] * 20, ["1 " * 8] * 19):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"alignment_counts": rows}))
+        tables = compared(tmp_path, sweep)[2]
+        assert [row["system"] for row in tables["systems"]] == ["attention=additive"]
+        assert "alignment_counts are not 8 numbers a sentence" in tables["not_compared"][0]["reason"]
 
 
 def test_what_was_evaluated_in_another_way_is_another_system(sweep, tmp_path):

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from report.folders import write_run
+from report.folders import with_alignments, write_run
 
 from nmt.command import read_arguments
 from nmt.report.compare import compare
@@ -26,6 +26,8 @@ def runs(tmp_path_factory):
     write_run(folder / "dot", changes={"attention.score._target_": "D"}, choices={"attention": "dot"}, lines=LINES)
     write_run(folder / "wide", changes={"size.hidden": 64}, choices={"size": "wide"}, lines=LINES, mistakes=0.5)
     (folder / "wide" / "test" / "alignments.npz").write_bytes(b"damaged")
+    for name, right in (("additive_s1", 0), ("additive_s2", 1), ("dot", 2), ("wide", 1)):
+        with_alignments(folder / name, right)
     write_run(folder / "failed", summary={"status": "failed", "error": "ValueError: nan"})
     settings, _ = read_arguments("compare", [f"output={folder}/compare.html", "resamples=50"], usage="")
     compare([str(folder)], settings)
@@ -109,14 +111,15 @@ def test_the_legend_switches_systems_in_every_chart(page):
     assert "time" in page.locator("#curves .told").first.inner_text()
 
 
-def test_over_and_under_translation_stand_in_a_table_with_p(page):
-    page.locator("#adequacy summary").click()
-    rows = page.locator("#adequacy tbody tr")
+@pytest.mark.parametrize(("kind", "measures"), [("adequacy", 4), ("alignment", 2)])
+def test_measures_stand_in_a_table_with_p(page, kind, measures):
+    page.locator(f"#{kind} summary").click()
+    rows = page.locator(f"#{kind} tbody tr")
     assert rows.count() == 3
-    heads = page.locator("#adequacy th.number").all_inner_texts()
+    heads = page.locator(f"#{kind} th.number").all_inner_texts()
     assert heads[1:4] == ["Δ", "p, sentences", "p, seeds"]
     cells = rows.filter(has_text="additive").locator("td").all_inner_texts()
-    assert [cells[place] for place, head in enumerate(heads) if head == "Δ"] == ["baseline"] * 4
+    assert [cells[place] for place, head in enumerate(heads) if head == "Δ"] == ["baseline"] * measures
     other = rows.filter(has_not_text="baseline").first.locator("td").all_inner_texts()
     assert re.fullmatch(r"[+−]\d+\.\d\d|0\.00", other[1])
     assert re.fullmatch(r"\d\.\d{3}", other[2])

@@ -71,6 +71,24 @@ def test_what_is_put_back_is_compared_as_it_was(sweep):
     assert not before[0]["notes"]
 
 
+def test_a_test_set_named_for_evaluation_alone_is_found_again(sweep):
+    """As in evaluate.py data.test=later data.tests.later.source=…"""
+    shutil.copytree(sweep / "a" / "test", sweep / "a" / "later")
+    path = sweep / "a" / "later" / "scores.json"
+    told = [f"data.tests.later.{side}={file}" for side, file in FILES.items()]
+    stored = json.loads(path.read_text()) | {"data_overrides": told}
+    path.write_text(json.dumps(stored))
+    assert kept(sweep / "a", tests=["later"]) == []
+    shutil.rmtree(sweep)
+    put_back([str(sweep)], Path("kept"))
+    [run] = find_runs([str(sweep / "a")])
+    assert run.on("later").references == [[reference for _, reference in LINES]]
+    stored["data_overrides"] = [f"data.tests.later.{side}={Path(file).absolute()}" for side, file in FILES.items()]
+    path.write_text(json.dumps(stored))
+    (said,) = kept(sweep / "a", tests=["later"])
+    assert "is a place on this machine: evaluate it with a path from here" in said
+
+
 def test_a_run_that_is_there_is_left_alone_and_one_alone_can_be_asked_for(sweep):
     kept(sweep)
     assert put_back([str(sweep)], Path("kept")) == {}
