@@ -33,7 +33,7 @@ class Ensemble:
         heard = [number for number, weight in enumerate(weights) if weight]  # 0 times -inf would be no number
         self.members, self.average = [members[number] for number in heard], average
         self.weights = [weights[number] / sum(weights) for number in heard]
-        self.source_end = any(member.source_end for member in members)
+        self.source_end = any(member.source_end for member in self.members)
 
     def to(self, device: str) -> "Ensemble":
         for member in self.members:

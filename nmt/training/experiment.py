@@ -53,6 +53,7 @@ log = logging.getLogger(__name__)
 
 LOST_RANK = re.compile("gloo.*(Connection|Read error|Write error|Timed out|timeout)|NCCL|Socket")
 PRECISIONS = ("highest", "high", "medium")
+TRAINER_PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "32", "bf16", "16")  # Lightning's, with whole weights
 VERSIONS = (
     "torch", "pytorch-lightning", "hydra-core", "numpy", "tokenizers", "sacremoses", "sacrebleu", "wandb",
 )  # fmt: skip
@@ -82,6 +83,7 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
             _say_what_changed(config)
         loggers = [_quiet(hydra.utils.instantiate(logger)) for logger in config.logger.values() if logger is not None]
         trainer = make_trainer(config, folder, loggers)  # or what it refuses is found only after data is prepared
+        _check_ranks(config, trainer.world_size)
         data = hydra.utils.instantiate(config.data)
         if config.score_test:
             test_set(data)  # or what is wrong with it is found when training is done
@@ -132,6 +134,10 @@ def _check(config: DictConfig) -> None:
             f"trainer.accelerator={config.trainer.accelerator}: torch {torch.__version__} finds no GPU here; "
             "trainer=cpu trains without"
         )
+    if str(config.trainer.precision) not in TRAINER_PRECISIONS:
+        raise ConfigurationError(
+            f"trainer.precision={config.trainer.precision}: choose {', '.join(TRAINER_PRECISIONS)}"
+        )
     if (config.trainer.gradient_clip_val or 0) < 0:
         raise ConfigurationError(f"trainer.gradient_clip_val={config.trainer.gradient_clip_val}: must be at least 0")
     if config.fresh and not starts_from_another(config):
@@ -140,6 +146,14 @@ def _check(config: DictConfig) -> None:
     trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
     with torch.device("meta"):  # takes neither memory nor time, whatever the sizes
         build_model(trial)
+
+
+def _check_ranks(config: DictConfig, ranks: int) -> None:
+    if ranks > 1 and config.model.get("sparse_gradients"):
+        raise ConfigurationError(
+            f"model.sparse_gradients=true (optimizer=sparse_adam) is for one rank, and here are {ranks}: neither "
+            "NCCL nor DDP's gloo exchange such gradients; optimizer=adam does with candidate lists too"
+        )
 
 
 def initialized(config: DictConfig, module: Training) -> dict[str, Any]:

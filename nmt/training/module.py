@@ -89,7 +89,9 @@ class Training(pytorch_lightning.LightningModule):
         whole = {"words": batch.whole_words, "sentences": batch.whole_sentences, "sum": 1}[self.normalize]
         pieces = loss.likelihood.new_tensor(len(batch.target_words))
         self.of_step += torch.stack([loss.objective / whole, loss.likelihood, pieces]).detach()
-        return loss.objective * self.trainer.world_size / whole  # ranks' gradients are averaged
+        # Ranks' gradients are averaged, and so, by Lightning, are those of accumulated batches
+        parts = self.trainer.accumulate_grad_batches if self.normalize == "sum" else 1
+        return loss.objective * self.trainer.world_size * parts / whole
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         self.objective, nats, pieces = summed(self.of_step, self.device).tolist()

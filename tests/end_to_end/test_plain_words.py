@@ -67,7 +67,7 @@ MISTAKES = {
     "data=text data.train.source=a data.train.target=b": "data.valid.source and data.valid.target must be given",
     "data=multi30k": "nowhere/multi30k/raw/train.en.gz: no such file .*python -m nmt.data.download multi30k",
     "data=multi30k data.train.source=mine.en": "mine.en: no such file$",
-    "trainer.precision=17": "trainer: Precision 17 is invalid",
+    "trainer.precision=bf16-true": "trainer.precision=bf16-true: choose 32-true, bf16-mixed, 16-mixed",
     "seed=[1": r"cannot read the argument seed=\[1",
     "=3": "an argument has no key before its =",
     "experiment=luong2015/bse": r"experiment=luong2015/bse: no such choice; .*did you mean luong2015/base\?",
@@ -131,12 +131,13 @@ def test_a_sweep_with_a_mistake_in_one_job_starts_none(tmp_path, flag, capfd, mo
     ("asked", "message"),
     [
         ("trainer=gpu", "trainer.accelerator=gpu: torch [^ ]+ finds no GPU here; trainer=cpu trains without"),
-        ("trainer.precision=17", "trainer: Precision 17 is invalid"),
+        ("trainer.precision=17", "trainer.precision=17: choose 32-true"),
+        ("trainer=ddp_cpu optimizer=sparse_adam", "model.sparse_gradients=true .*for one rank, and here are 2"),
     ],
 )
 def test_what_the_trainer_cannot_have_is_missed_before_data_is_looked_at(asked, message, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
-    arguments = ("size=tiny", "logger=none", "data=multi30k", f"hydra.run.dir={tmp_path}", asked)
+    arguments = ("size=tiny", "logger=none", "data=multi30k", f"hydra.run.dir={tmp_path}", *asked.split())
     status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
     assert status == 1
     assert re.search(f"^error: {message}", said.strip().split("\n")[-1]), said

@@ -6,6 +6,7 @@ from compositions import SOURCE_WORDS, TARGET_WORDS, choices, composed, configur
 from random_batches import batch_of, random_rows
 from torch import nn
 
+from nmt.model.attention.score import Additive
 from nmt.run import build_model
 from nmt.search.beam import search
 from nmt.search.settings import Search
@@ -247,3 +248,22 @@ def test_coverages_add_the_parameters_the_paper_says():
     for size in (1, 10):
         extra = parameters("attention=coverage", f"attention.coverage.size={size}") - plain
         assert extra == pytest.approx(10_000 * size, rel=0.005)
+
+
+@pytest.mark.parametrize("biased", [True, False])
+def test_additive_attention_begins_to_learn_in_half_precision(biased):
+    """Energies and the gradient of v near 0, where 2 σ(2x) − 1 would lose what bfloat16 still tells of tanh x."""
+    torch.manual_seed(3)
+    score = Additive(query_size=4, annotation_size=4, attention_size=6)
+    nn.init.normal_(score.energy)
+    queries, keys = 1e-3 * torch.randn(2, 1, 4), 1e-3 * torch.randn(2, 5, 6)
+    bias = 1e-3 * torch.randn(2, 1, 5, 6) if biased else None
+    found = []
+    for dtype in (torch.float64, torch.bfloat16):
+        score.to(dtype).zero_grad()
+        given = [None if one is None else one.to(dtype) for one in (queries, keys, bias)]
+        energies = score.energies(*given)
+        energies.square().sum().backward()
+        found.append([energies.detach().double(), score.energy.grad.clone().double()])
+    for exact, half in zip(*found, strict=True):
+        torch.testing.assert_close(half, exact, rtol=0.1, atol=0.05 * exact.abs().max().item())

@@ -94,6 +94,13 @@ def test_what_a_member_without_weight_thinks_impossible_is_possible(average):
     ]
 
 
+def test_whether_the_source_has_an_end_is_asked_of_members_that_are_heard():
+    """An ensemble that is cut down to candidates is made of them alone."""
+    ensemble = Ensemble([member(), member(EIGHT[0])], weights=[0, 1], average="probabilities")
+    cut = ensemble.restricted(torch.arange(23), torch.ones(3, 23, dtype=torch.bool))
+    assert (ensemble.source_end, cut.source_end) == (False, False)
+
+
 def test_eight_models_of_every_kind_translate_together_and_a_sentence_as_it_does_alone():
     ensemble = Ensemble([member(kind, seed) for seed, kind in enumerate(EIGHT)], average="probabilities")
     assert ensemble.source_end

@@ -6,11 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from compositions import composed
 from pytorch_lightning.utilities.exceptions import SIGTERMException
+from random_batches import batch_of
 
 from nmt.code import git_commit
 from nmt.errors import UserError
 from nmt.training.experiment import _results, explained, recorded
+from nmt.training.module import Training
 from nmt.training.resume import Before
 
 BATCH = SimpleNamespace(sentences=torch.arange(64), source=torch.zeros(64, 48), target_input=torch.zeros(51, 64))
@@ -110,3 +113,13 @@ def test_the_best_checkpoint_is_named_from_the_runs_folder_though_that_is_reache
         default_root_dir=f"{tmp_path}/link/run",
     )
     assert _results(trainer, {})["best"]["checkpoint"] == "checkpoints/best.ckpt"
+
+
+@pytest.mark.parametrize(("how", "counted"), [("sum", 3.0), ("words", 1 / 9), ("sentences", 1 / 2)])
+def test_a_sum_stays_one_where_lightning_divides_by_accumulated_batches(how, counted):
+    batch = batch_of([[4, 5], [6]], [[4, 5, 6], [5, 6, 4, 5]])
+    model = composed()
+    accumulating = SimpleNamespace(accumulate_grad_batches=3, world_size=1)
+    module = SimpleNamespace(model=model, normalize=how, label_smoothing=0.0, trainer=accumulating, device="cpu")
+    loss = Training.training_step(module, batch, 0)
+    assert loss.item() == pytest.approx(counted * model.loss(batch).objective.item())
