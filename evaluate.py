@@ -29,7 +29,7 @@ def main() -> None:
         return
     if settings.score is not None or settings.rescore is not None:
         from nmt.evaluation.given import rescore, score_pairs
-        from nmt.search.verb import opened
+        from nmt.search.opening import opened
 
         _, translator = opened(settings)
         for line in (score_pairs if settings.rescore is None else rescore)(translator, settings):

@@ -89,7 +89,7 @@ def ours(options: argparse.Namespace) -> dict:
     from nmt.command import defaults_of
     from nmt.evaluation.bleu import corpus_bleu
     from nmt.run import Run
-    from nmt.search.verb import search_of, translator_of
+    from nmt.search.opening import search_of, translator_of
 
     torch.set_num_threads(options.threads)
     run = Run(options.run)

@@ -96,8 +96,7 @@ class TranslationData(LightningDataModule):
     def training_words(self) -> Iterator[tuple[str, str]]:
         """The training pairs as words, as the vocabularies were learned from them."""
         with self.told_where_to_get(), Workers(self.preprocessing) as workers:
-            for _, line in workers.read(self._read("train", self.train_files)):
-                yield tuple(line)
+            yield from map(tuple, workers.read(self._read("train", self.train_files)))
 
     def test_pairs(self, name: str | None = None) -> tuple[str, Pairs]:
         """A named test set, the configured one without a name; `valid` is one too."""

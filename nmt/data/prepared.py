@@ -13,7 +13,7 @@ import multiprocessing
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -102,8 +102,9 @@ class Prepared:
     def split(self, name: str) -> Sides:
         return Sides(*(EncodedText.open(self.folder, f"{name}.{side}") for side in SIDES))
 
-    def lines(self, name: str, side: str, *, raw: bool) -> list[str]:
-        return _read_lines(self.folder / f"{name}.{side}.{'raw' if raw else 'words'}")
+    def words(self, name: str, side: str) -> list[str]:
+        """The lines of a split as the vocabularies see them."""
+        return _read_lines(self.folder / f"{name}.{side}.words")
 
 
 def prepare(
@@ -149,10 +150,10 @@ def _make(
     draft.mkdir()
     try:
         with Workers(preprocessing) as workers:
-            about = {"valid": _write_words(draft, "valid", workers.read(valid), keep_raw=True)}
+            about = {"valid": _write_words(draft, "valid", workers.read(valid))}
             readable, about["unread_tests"] = _read_tests(workers, tests)
             leaks = LeakSearch({"valid": _pairs_of_words(draft, "valid")} | readable)
-            about["train"] = _write_words(draft, "train", leaks.watch(workers.read(train)), keep_raw=False)
+            about["train"] = _write_words(draft, "train", leaks.watch(workers.read(train)))
             about["leaks"] = leaks.found()
         for split, pairs in (("train", train), ("valid", valid)):
             about[split]["blank_pairs_dropped"] += pairs.blank
@@ -177,7 +178,7 @@ def _read_tests(workers: "Workers", tests: dict[str, Pairs]) -> tuple[dict[str, 
     found, unread = {}, {}
     for name, pairs in tests.items():
         try:
-            found[name] = [tuple(line) for _, line in workers.read(pairs)]
+            found[name] = [tuple(line) for line in workers.read(pairs)]
         except DataError as error:
             unread[name] = str(error)
     return found, unread
@@ -201,21 +202,20 @@ class Workers:
         if self.pool:
             self.pool.shutdown(cancel_futures=True)
 
-    def read(self, pairs: Iterable[Line]) -> Iterator[tuple[Line, Line]]:
-        """(raw, preprocessed) pairs in order; pairs that preprocessing leaves blank included."""
+    def read(self, pairs: Iterable[Line]) -> Iterator[Line]:
+        """Preprocessed, in order; those that this leaves blank included."""
         blocks = in_blocks(pairs, BLOCK)
         if self.pool is None:
             for block in blocks:
-                yield from zip(block, _preprocess(self.preprocessing, block), strict=True)
+                yield from _preprocess(self.preprocessing, block)
             return
-        waiting: deque = deque()  # bounded, so that a fast reader does not fill the memory
+        waiting: deque[Future] = deque()  # bounded, so that a fast reader does not fill the memory
         for block in blocks:
-            waiting.append((block, self.pool.submit(_preprocess, self.preprocessing, block)))
+            waiting.append(self.pool.submit(_preprocess, self.preprocessing, block))
             if len(waiting) > 2 * self.cores:
-                raw, done = waiting.popleft()
-                yield from zip(raw, done.result(), strict=True)
-        for raw, done in waiting:
-            yield from zip(raw, done.result(), strict=True)
+                yield from waiting.popleft().result()
+        for done in waiting:
+            yield from done.result()
 
 
 def _preprocess(preprocessing: Sides, block: list[Line]) -> list[Line]:
@@ -231,8 +231,8 @@ class LeakSearch:
         self.sought = [{source for source, _ in everything}, {target for _, target in everything}, set(everything)]
         self.seen: list[set] = [set(), set(), set()]
 
-    def watch(self, pairs: Iterable[tuple[Line, Line]]) -> Iterator[tuple[Line, Line]]:
-        for raw, line in pairs:
+    def watch(self, lines: Iterable[Line]) -> Iterator[Line]:
+        for line in lines:
             in_source, in_target = line.source in self.sought[0], line.target in self.sought[1]
             if in_source:
                 self.seen[0].add(line.source)
@@ -240,7 +240,7 @@ class LeakSearch:
                 self.seen[1].add(line.target)
                 if in_source:
                     self.seen[2].add(tuple(line))
-            yield raw, line
+            yield line
 
     def found(self) -> dict[str, dict[str, int]]:
         sources, targets, pairs = self.seen
@@ -255,17 +255,17 @@ class LeakSearch:
         }
 
 
-def _write_words(folder: Path, split: str, pairs: Iterable[tuple[Line, Line]], *, keep_raw: bool) -> dict[str, int]:
+def _write_words(folder: Path, split: str, lines: Iterable[Line]) -> dict[str, int]:
     written = blank = 0
-    names = [f"{split}.{side}.{kind}" for kind in (["words", "raw"] if keep_raw else ["words"]) for side in SIDES]
+    names = [f"{split}.{side}.words" for side in SIDES]
     with ExitStack() as opened:
         files = [opened.enter_context(open(folder / name, "w", encoding="utf-8", newline="\n")) for name in names]
-        for raw, line in pairs:
+        for line in lines:
             if not (line.source and line.target):
                 blank += 1
                 continue
             written += 1
-            for file, text in zip(files, (*line, *raw) if keep_raw else line, strict=True):
+            for file, text in zip(files, line, strict=True):
                 file.write(text + "\n")
     return {"pairs": written, "blank_pairs_dropped": blank}
 
@@ -275,7 +275,7 @@ def _pairs_of_words(folder: Path, split: str) -> list[tuple[str, str]]:
 
 
 def _read_lines(path: Path) -> list[str]:
-    """Split at line feeds only: raw text may hold other line separators."""
+    """Split at line feeds only: words may hold other line separators."""
     return path.read_bytes().decode("utf-8").split("\n")[:-1]
 
 

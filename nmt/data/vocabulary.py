@@ -67,9 +67,6 @@ class Vocabulary:
     def __len__(self) -> int:
         return self.tokenizer.get_vocab_size()
 
-    def __contains__(self, piece: str) -> bool:
-        return self.tokenizer.token_to_id(piece) is not None
-
     def encode_flat(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """All numbers one after another, and how many each line has; without start and end symbols.
 

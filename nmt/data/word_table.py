@@ -48,9 +48,6 @@ class WordTable:
     def __init__(self, entries: dict[str, list[tuple[str, float]]]):
         self.entries = entries
 
-    def __len__(self) -> int:
-        return len(self.entries)
-
     def translations(self, word: str) -> list[tuple[str, float]]:
         """(translation, probability), the best first; empty where the word is unknown."""
         return self.entries.get(word, [])

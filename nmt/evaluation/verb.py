@@ -27,9 +27,9 @@ from nmt.evaluation.given import perplexity
 from nmt.evaluation.rare_words import by_frequency
 from nmt.run import Run
 from nmt.search.alignment import links, pharaoh
+from nmt.search.opening import as_record, opened, replacing, search_of
 from nmt.search.settings import BESIDE, Search
 from nmt.search.translation import LONGEST, TextTranslator, Translation
-from nmt.search.verb import as_plain, opened, replacing, search_of
 from nmt.whole import whole, write_json, write_text
 
 log = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ def _write_arrays(path: Path, arrays: list[np.ndarray]) -> None:
 
 def _as_json(line: Line, references: tuple[str, ...], translation: Translation) -> str:
     """What a comparison of systems shows of a sentence, on a line."""
-    plain = as_plain(translation, alignment=False)
+    plain = as_record(translation, alignment=False)
     kept = {name: plain[name] for name in ("source_words", "words", "word_scores")}
     further = {"further_references": references[1:]} if len(references) > 1 else {}
     sentence = {"source": line.source, "reference": line.target, "hypothesis": translation.text} | further | kept

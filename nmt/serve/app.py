@@ -32,8 +32,8 @@ from starlette.routing import Route
 from nmt.errors import ConfigurationError, UserError
 from nmt.report.runs import RunFolder
 from nmt.run import Run
+from nmt.search.opening import as_record, paths_of, replacing, search_of, translator_of
 from nmt.search.settings import Search
-from nmt.search.verb import as_plain, paths_of, replacing, search_of, translator_of
 
 PAGE = Path(__file__).with_name("page.html")
 DIFFERING = Path(__file__).parents[1] / "report" / "differing.js"
@@ -104,7 +104,7 @@ class Served:
         together = max(1, min(self.batch_size, HYPOTHESES // how.beam))
         asked = ((line, None) for line in lines)
         found = self.translator.lines(asked, how, batch_size=together, longest=self.longest)
-        translations = [[as_plain(self.replaced(one), alignment=True) for one in line.translations] for line in found]
+        translations = [[as_record(self.replaced(one), alignment=True) for one in line.translations] for line in found]
         return {"lines": translations, "seconds": round(time.perf_counter() - started, 3)}
 
 

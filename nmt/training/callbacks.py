@@ -202,6 +202,6 @@ class Translations(Callback):
             show(logger, shown, trainer.global_step)
 
     def _sentences(self, module: Training) -> list[Shown]:
-        lines = [module.prepared.lines("valid", side, raw=False) for side in SIDES]
+        lines = [module.prepared.words("valid", side) for side in SIDES]
         numbers = (number for number in range(self.count) if number in module.translated)
         return [_sentence(module, number, lines[0][number], lines[1][number]) for number in numbers]

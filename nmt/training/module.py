@@ -122,7 +122,7 @@ class Training(pytorch_lightning.LightningModule):
         nats, pieces, words = summed(self.totals, self.device).tolist()
         language = self.prepared.languages.target
         said = gathered({sentence: language.words(best.words) for sentence, best in self.translated.items()})
-        references = self.prepared.lines("valid", "target", raw=False)
+        references = self.prepared.words("valid", "target")
         numbers = sorted(said)  # all of them, unless trainer.limit_val_batches cuts the set
         bleu = corpus_bleu([said[number] for number in numbers], [references[number] for number in numbers])
         scores = {"valid/loss": nats / pieces, "valid/perplexity": perplexity(nats / words), "valid/bleu": bleu.score}

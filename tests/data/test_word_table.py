@@ -31,7 +31,7 @@ def test_a_dictionary_is_found_again_whatever_the_order_of_words():
     dictionary = {f"s{number}": f"t{number * 7 % 40}" for number in range(40)}
     table = learn(translated(dictionary, 600), minimum_probability=0.5)
     assert {word: table.best(word) for word in dictionary} == dictionary
-    assert len(table) == len(dictionary)
+    assert len(table.entries) == len(dictionary)
     assert all(len(table.translations(word)) == 1 for word in dictionary)
 
 
@@ -101,7 +101,7 @@ def test_an_unknown_word_has_no_translation():
     assert table.best("a") == "x"
     assert table.translations("b") == []
     assert table.best("b") is None
-    assert len(table) == 1
+    assert len(table.entries) == 1
 
 
 def test_what_was_saved_is_loaded_and_can_be_read_by_a_person(tmp_path):
@@ -115,7 +115,7 @@ def test_what_was_saved_is_loaded_and_can_be_read_by_a_person(tmp_path):
 
 def test_an_empty_table_is_saved_and_loaded(tmp_path):
     WordTable({}).save(tmp_path / "table")
-    assert len(WordTable.load(tmp_path / "table")) == 0
+    assert WordTable.load(tmp_path / "table").entries == {}
 
 
 def test_what_is_there_stays_where_saving_fails(tmp_path):

@@ -9,8 +9,8 @@ from compositions import choices
 from hydra import compose, initialize_config_dir
 
 from nmt.run import Run, build_model
+from nmt.search.opening import translator_of
 from nmt.search.settings import Search
-from nmt.search.verb import translator_of
 
 GROUPS = ("encoder", "decoder", "attention", "memory", "optimizer", "initialization", "callbacks", "experiment")
 OF_FILES = ("data=multi30k", "data=tatoeba_deen", "data=am3_zhen", "data=pydocs_zhen")

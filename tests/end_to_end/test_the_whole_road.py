@@ -18,8 +18,8 @@ from nmt.data.toy_pairs import ToyPairs
 from nmt.evaluation.verb import evaluate
 from nmt.report.compare import compared
 from nmt.run import Run
+from nmt.search.opening import translator_of
 from nmt.search.settings import Search
-from nmt.search.verb import translator_of
 
 TINY = ("size=tiny", "data.train.count=1500", "data.valid.count=40", "data.tests.test.count=30", "data.batches.size=25")
 

@@ -17,10 +17,10 @@ from nmt.data.toy_pairs import ToyPairs
 from nmt.errors import UserError
 from nmt.evaluation.given import scored
 from nmt.run import Run
+from nmt.search.opening import search_of, translator_of
 from nmt.search.settings import Search
 from nmt.search.translation import TextTranslator
 from nmt.search.unknown import UnknownWords
-from nmt.search.verb import search_of, translator_of
 from nmt.training.averaging import average
 
 TINY = ("size=tiny", "data.train.count=1500", "data.valid.count=40", "data.tests.test.count=30", "data.batches.size=25")

@@ -18,7 +18,8 @@ from nmt.evaluation.alignments import forced_scores, score_links
 from nmt.evaluation.files import score_hypotheses
 from nmt.evaluation.given import rescore, score_pairs
 from nmt.run import Run
-from nmt.search.verb import translate, translator_of
+from nmt.search.opening import translator_of
+from nmt.search.verb import translate
 
 SOURCE = b"Gurcu pu ma ma nibi .\nma pu\n\nneba ?\n"
 TARGET = b"papa me .\nnibi\n\nzzz unknown </s> <pad>\n"

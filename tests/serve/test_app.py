@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 from nmt.command import defaults_of
 from nmt.errors import ConfigurationError
 from nmt.run import Run
+from nmt.search.opening import replacing, translator_of
 from nmt.search.settings import Search
-from nmt.search.verb import replacing, translator_of
 from nmt.serve.app import application, hosts_of, names_of, opened_each, serve
 
 RUNS = {"plain": "attention=additive", "windowed": "attention=local_p"}
