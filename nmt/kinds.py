@@ -35,8 +35,8 @@ def closest(word: str, known: Iterable[str]) -> str:
 
 
 def check_kinds(arguments: Sequence[str]) -> None:
-    """Of a composed command, one job's. Raises at the first value that its default tells to be wrong, and at new keys
-    where nothing would read them."""
+    """Checks one job's overrides: raises at the first value of another type than its default's, and at new keys that
+    nothing would read."""
     overrides = OverridesParser.create().parse_overrides(list(arguments))
     try:
         defaults = _defaults(tuple(one.input_line for one in overrides if _is_group(one)))
@@ -62,7 +62,7 @@ def _is_group(override: Override) -> bool:
 
 
 def _new(override: Override, defaults: DictConfig) -> str | None:
-    """Where no class takes what is added, nobody sees that it is misspelt."""
+    """What is wrong with an added key that nothing reads: it is probably misspelt."""
     if not (override.is_add() or override.is_force_add()):
         return None
     first, _, rest = override.key_or_group.partition(".")

@@ -63,7 +63,7 @@ def trust(node: Any, where: str = "model") -> None:
 
 
 def _absent(target: str) -> str | None:
-    """Why it is not there; null: it is."""
+    """Why it is not there; None where it is."""
     try:
         hydra.utils.get_object(target)
     except Exception as error:

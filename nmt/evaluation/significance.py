@@ -180,7 +180,7 @@ def _corpus_bleu(statistics: np.ndarray) -> float:
 
 
 def spread_over_seeds(systems: Iterable[Sequence[float]]) -> Spread | None:
-    """That all systems have together; None where no runs of a system differ."""
+    """The standard deviation over seeds, pooled over all systems; None where no system has runs that differ."""
     groups = list(systems)
     degrees = sum(len(group) - 1 for group in groups)
     squares = sum((value - mean(group)) ** 2 for group in groups for value in group)

@@ -151,11 +151,13 @@ def _has_other_settings(folder: Path, config: DictConfig) -> bool:
 
 
 class Sweep:
-    """`told` hears of every job that starts or ends: (jobs, their states). `before`: what a sweeper, which suggests one
-    job after another, had launched already, which is not launched again."""
+    """`on_change(jobs, states)` is called whenever a job starts or ends. `before`: what a sweeper that suggests one job
+    after another has launched already; that is not launched again."""
 
-    def __init__(self, folder: Path, jobs: Sequence[Job], at_once: int, told: Callable, before: "Sweep | None" = None):
-        self.folder, self.told = folder, told
+    def __init__(
+        self, folder: Path, jobs: Sequence[Job], at_once: int, on_change: Callable, before: "Sweep | None" = None
+    ):
+        self.folder, self.on_change = folder, on_change
         self.jobs = [*(before.jobs if before else ()), *jobs]
         self.states = list(before.states) if before else []
         self.states += ["completed" if job.needs_no_start else "waiting" for job in jobs]
@@ -261,7 +263,7 @@ class Sweep:
             kept |= {"error": error} if (error := self.errors.get(number)) else {}
             jobs.append({"folder": job.folder.name, "overrides": list(job.overrides), "status": state} | kept)
         write_json(self.folder / SWEEP, {"jobs": jobs})
-        self.told(self.jobs, self.states)
+        self.on_change(self.jobs, self.states)
 
 
 def _outcome(job: Job, before: Mapping[str, Any], code: int, output: Path | None) -> tuple[str, str]:

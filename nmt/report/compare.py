@@ -14,6 +14,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from nmt.command import defaults_of
+from nmt.data.vocabulary import END, SPECIAL
 from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation import adequacy, alignment_error
 from nmt.evaluation.by_length import BOUNDS, by_length
@@ -423,7 +424,7 @@ def _rates(
 def _length(sentence: Sentence) -> int:
     """In source words, without the end that a source may have; in the source's own where none are known."""
     words = sentence.source_words
-    return len(words) - (words[-1] == "</s>") if words else len(sentence.source.split())
+    return len(words) - (words[-1] == SPECIAL[END]) if words else len(sentence.source.split())
 
 
 def _by_length(found: Field, resamples: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
+from nmt.data.vocabulary import END, SPECIAL
 from nmt.errors import UserError, first_line
 from nmt.evaluation.verb import test_set
 from nmt.folder import CHECKPOINTS, CHOICES, CONFIG, METRICS, OVERRIDES, SUMMARY, read_summary
@@ -164,7 +165,7 @@ def _portable(overrides: Sequence[str]) -> list[str]:
 def _texts(config: str, test: str, digest: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
     """What the data, changed by KEY=VALUEs, have of a test set's sentences."""
     data = data_of(OmegaConf.create(config), [*overrides, f"data.test={test}"])
-    found, preprocess, end = test_set(data), data.preprocessing.source, ["</s>"] * data.source_end
+    found, preprocess, end = test_set(data), data.preprocessing.source, [SPECIAL[END]] * data.source_end
     lines = list(zip((line.source for line in found.lines), *found.references, strict=True))
     if digest_of(lines) != digest:
         raise UserError(f"{test}: the data now have other texts than it was scored on; is data.dir the same data?")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics import BLEU
 
+from nmt.data.vocabulary import END, SPECIAL
 from nmt.evaluation.bleu import ORDER
 from nmt.report.evaluated import Evaluated, Sentence
 from nmt.report.runs import RunFolder
@@ -116,7 +117,7 @@ def _chunk(archive: Any, sentences: Sequence[Sentence], numbers: Sequence[int]) 
         alignment, sentence = archive[str(number)], sentences[number]
         if alignment.ndim != 2:
             raise ValueError
-        as_said = [*sentence.hypothesis.split(), "</s>"] == sentence.words
+        as_said = [*sentence.hypothesis.split(), SPECIAL[END]] == sentence.words
         heads.append([*alignment.shape, None if as_said else sentence.words])
         weights.append(as_bytes(alignment))
     head = json.dumps(heads, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

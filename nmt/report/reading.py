@@ -43,7 +43,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def _check_events(events: Iterator[yaml.Event], where: str) -> None:
-    """What would take for ever is told before it is read."""
+    """Refuses aliases and deep nesting before anything is built of them."""
     deep = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):

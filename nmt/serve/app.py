@@ -189,7 +189,7 @@ class Wanted(NamedTuple):
 
 
 def _translated(wanted: Wanted) -> JSONResponse:
-    """Written here too, as much JSON takes its time."""
+    """Serialised here too, off the event loop: much JSON takes its time."""
     found = [{"name": name, **one.translate(wanted.lines, wanted.how)} for name, one in wanted.runs.items()]
     return JSONResponse({"lines": wanted.lines, "runs": found})
 

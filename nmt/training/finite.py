@@ -19,9 +19,9 @@ LOUD = 3  # spikes that the terminal hears of: where nearly all is learned, what
 
 
 class Finite:
-    """most_in_a_row: steps left out, after which there is no sense in going on. spike: a gradient is told of that is so
-    many times as long as the median of those before it. Both write a line to `path`: what happened, and in which batch;
-    of the first spikes the terminal hears too.
+    """most_in_a_row: after so many steps left out in a row the run ends. spike: a gradient so many times as long as the
+    median of those before it is reported. Each writes a line to `path`: what happened, and in which batch; the first
+    spikes are told on the terminal too.
     """
 
     def __init__(self, *, path: str, most_in_a_row: int, spike: float):

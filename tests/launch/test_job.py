@@ -132,7 +132,7 @@ def test_a_sweep_knows_at_its_start_what_is_completed_and_names_jobs_by_what_tel
         (tmp_path / name).mkdir()
         (tmp_path / name / "summary.json").write_text(json.dumps({"status": status, "error": "it broke"}))
         jobs.append(Job((f"attention={name}", "seed=1"), tmp_path / name))
-    sweep = Sweep(tmp_path, jobs, 1, told=lambda jobs, states: None)
+    sweep = Sweep(tmp_path, jobs, 1, on_change=lambda jobs, states: None)
     assert sweep.states == ["completed", "waiting"]
     assert sweep.failures() == "1 of 2 jobs failed: attention=general: it broke"
 
@@ -143,11 +143,11 @@ def test_a_completed_job_is_started_where_it_is_to_be_begun_anew_and_fails_where
     for name, code, anew in (("left", 3, False), ("refused", 1, True), ("confirmed", 0, True)):
         (tmp_path / name).mkdir()
         jobs.append(replace(job_in(tmp_path / name, "completed"), overrides=(str(code),), anew=anew))
-    sweep = Sweep(tmp_path, jobs, 1, told=lambda jobs, states: None)
+    sweep = Sweep(tmp_path, jobs, 1, on_change=lambda jobs, states: None)
     sweep.run()
     assert sweep.states == ["completed", "failed", "completed"]
     assert sweep.failures() == "1 of 3 jobs failed: 1: exit status 1"
-    later = Sweep(tmp_path, [replace(jobs[0], folder=tmp_path)], 1, told=lambda jobs, states: None, before=sweep)
+    later = Sweep(tmp_path, [replace(jobs[0], folder=tmp_path)], 1, on_change=lambda jobs, states: None, before=sweep)
     assert later.states == ["completed", "failed", "completed", "waiting"]  # what has failed is not begun again
 
 
@@ -179,14 +179,14 @@ def test_a_sweep_says_how_many_of_its_jobs_other_code_completed(tmp_path, caplog
         (tmp_path / name).mkdir()
         (tmp_path / name / "summary.json").write_text(json.dumps({"status": "completed", "code": code}))
         jobs.append(Job((name,), tmp_path / name))
-    Sweep(tmp_path, jobs, 1, told=lambda jobs, states: None).run()
+    Sweep(tmp_path, jobs, 1, on_change=lambda jobs, states: None).run()
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warning.startswith("2 of them by other code")
 
 
 def test_a_job_that_somebody_else_has_completed_meanwhile_is_not_started(tmp_path):
     told = []
-    sweep = Sweep(tmp_path, [job_in(tmp_path)], 1, told=lambda jobs, states: told.append(list(states)))
+    sweep = Sweep(tmp_path, [job_in(tmp_path)], 1, on_change=lambda jobs, states: told.append(list(states)))
     assert sweep.states == ["waiting"]
     job_in(tmp_path, "completed")
     sweep.run()
