@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from nmt.errors import DataError, NoFileError
+
+if TYPE_CHECKING:
+    from nmt.data.links import Gold
 
 LONGEST_LINE = 20_000  # characters; beyond it a file is hardly one sentence a line
 MOST_BYTES = 8 * LONGEST_LINE  # of a line, read at once: a packed file of a few kilobytes may hold a line of gigabytes
@@ -23,7 +26,28 @@ class Line(NamedTuple):
     target: str
 
 
-class FilePairs:
+class Pairs:
+    """Parallel text: it can be read any number of times. What a reader need not have, has a default."""
+
+    blank = 0  # pairs dropped in the last pass
+
+    def __iter__(self) -> Iterator[Line]:
+        raise NotImplementedError
+
+    def identity(self) -> object:
+        """What tells this content from any other."""
+        raise NotImplementedError
+
+    def further_references(self) -> list[list[str]]:
+        """Other translations of a test set's sources, a list of lines each."""
+        return []
+
+    def gold(self) -> "list[Gold] | None":
+        """A test set's alignments, made by hand or by its generator."""
+        return None
+
+
+class FilePairs(Pairs):
     """Two files whose lines belong together. `empty_side`: is a pair with one blank side an error, or dropped?
 
     `alignments`: a file of links made by hand, a line a pair, `i-j` sure and `ipj` possible, counted from
@@ -45,7 +69,6 @@ class FilePairs:
         self.source, self.target, self.empty_side = Path(source), Path(target), empty_side
         self.alignments, self.alignments_base = alignments, alignments_base
         self.references = [Path(file) for file in references]
-        self.blank = 0  # pairs dropped in the last pass
 
     def identity(self) -> object:
         return {"files": [file_identity(self.source), file_identity(self.target)], "empty_side": self.empty_side}
@@ -53,13 +76,7 @@ class FilePairs:
     def __iter__(self) -> Iterator[Line]:
         self.blank = 0
         number = 0
-        missing = object()
-        pairs = zip_longest(read_lines(self.source), read_lines(self.target), fillvalue=missing)
-        for number, (source, target) in enumerate(pairs, start=1):
-            if source is missing or target is missing:
-                raise DataError(
-                    self._uneven(shorter=self.source if source is missing else self.target, lines=number - 1)
-                )
+        for number, source, target in in_step(self.source, self.target):
             if source and target:
                 yield Line(source, target)
             elif source or target:
@@ -85,6 +102,11 @@ class FilePairs:
             found.append([line for line, keeps in zip(lines, kept, strict=True) if keeps])
         return found
 
+    def gold(self) -> "list[Gold] | None":
+        from nmt.data.links import read_gold_file  # which reads lines by this module
+
+        return list(read_gold_file(Path(self.alignments), self.alignments_base)) if self.alignments else None
+
     def _empty(self, number: int, file: Path) -> None:
         if self.empty_side == "error":
             raise DataError(
@@ -93,12 +115,16 @@ class FilePairs:
             )
         self.blank += 1
 
-    def _uneven(self, shorter: Path, lines: int) -> str:
-        longer = self.target if shorter == self.source else self.source
-        return (
-            f"{shorter} ends after line {lines}, {longer} goes on: the two sides of a corpus must have the same number "
-            "of lines"
-        )
+
+def in_step(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
+    """Lines of two files that belong together, numbered from 1."""
+    for number, (one, other) in enumerate(zip_longest(read_lines(first), read_lines(second)), start=1):
+        if one is None or other is None:
+            shorter, longer = (first, second) if one is None else (second, first)
+            raise DataError(
+                f"{shorter} ends after line {number - 1}, {longer} goes on: they must have the same number of lines"
+            )
+        yield number, one, other
 
 
 def in_blocks(items: Iterable, size: int) -> Iterator[list]:

@@ -5,11 +5,11 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from nmt.data.corpus import Line, file_identity
+from nmt.data.corpus import Line, Pairs, file_identity
 from nmt.errors import ConfigurationError, DataError, first_line
 
 
-class HubPairs:
+class HubPairs(Pairs):
     """A split of a data set: `column` holds {language: sentence}, or `source` and `target` are columns themselves."""
 
     def __init__(
@@ -33,7 +33,6 @@ class HubPairs:
         given = (data_files or {}).items()
         self.data_files = {split: named if isinstance(named, str) else list(named) for split, named in given} or None
         self.streaming, self.column, self.source, self.target = streaming, column, source, target
-        self.blank = 0
 
     def identity(self) -> object:
         """Local files by their content; a data set of the hub by its name and revision."""

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.data.corpus import read_lines
+from nmt.data.corpus import in_step, read_lines
 from nmt.errors import DataError
 
 Links = set[tuple[int, int]]  # (source position, target position), from 0
@@ -40,12 +39,7 @@ def read_gold_file(path: Path, base: int) -> Iterator[Gold]:
 
 def read_links_beside_gold(links: Path, gold: Path, *, links_base: int, gold_base: int) -> Iterator[tuple[Links, Gold]]:
     """Of two files, one line a sentence in both."""
-    for number, (found, known) in enumerate(zip_longest(read_lines(links), read_lines(gold)), start=1):
-        if found is None or known is None:
-            shorter = links if found is None else gold
-            raise DataError(
-                f"{shorter} ends after line {number - 1}, the other file goes on: a line a sentence in both"
-            )
+    for number, found, known in in_step(links, gold):
         with _naming(links, number):
             proposed = read_pharaoh(found, links_base)
         with _naming(gold, number):

@@ -13,8 +13,9 @@ from pytorch_lightning import LightningDataModule
 
 from nmt.data.batches import BatchLoader, Plan
 from nmt.data.candidates import Candidates, candidates_of
+from nmt.data.corpus import Pairs
 from nmt.data.language import Preprocessing
-from nmt.data.prepared import Pairs, Prepared, Sides, Workers, prepare
+from nmt.data.prepared import Prepared, Sides, Workers, prepare
 from nmt.errors import ConfigurationError, DataError, NoFileError
 
 log = logging.getLogger(__name__)

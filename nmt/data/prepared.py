@@ -18,12 +18,12 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from filelock import FileLock
 
-from nmt.data.corpus import Line, in_blocks
+from nmt.data.corpus import Line, Pairs, in_blocks
 from nmt.data.language import Language
 from nmt.data.vocabulary import UNKNOWN, Vocabulary
 from nmt.errors import DataError
@@ -34,16 +34,6 @@ log = logging.getLogger(__name__)
 FORMAT = 3  # of the cache entries: raise it when their content changes
 BLOCK = 4096  # pairs handled at once
 SIDES = ("source", "target")
-
-
-class Pairs(Protocol):
-    """Parallel text: can be read any number of times, and says what its content is."""
-
-    blank: int
-
-    def __iter__(self) -> Iterator[Line]: ...
-
-    def identity(self) -> object: ...
 
 
 class Sides(NamedTuple):

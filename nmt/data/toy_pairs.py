@@ -5,14 +5,13 @@ from functools import cached_property
 from pathlib import Path
 
 from nmt.data import toy
-from nmt.data.corpus import Line, file_identity
+from nmt.data.corpus import Line, Pairs, file_identity
+from nmt.data.links import Gold
 from nmt.errors import ConfigurationError
 
 
-class ToyPairs:
+class ToyPairs(Pairs):
     """The first `count` pairs of a split of the toy language that `seed` makes."""
-
-    blank = 0
 
     def __init__(self, split: str, count: int, *, seed: int = 1):
         if not (isinstance(count, int) and count > 0):
@@ -34,3 +33,6 @@ class ToyPairs:
     def links(self) -> Iterator[list[tuple[int, int]]]:
         """The gold word alignment of each pair, (source position, target position) from 0."""
         return (pair.links for pair in self.language.pairs(self.split, self.count))
+
+    def gold(self) -> list[Gold]:
+        return [Gold(set(links), set(links)) for links in self.links()]

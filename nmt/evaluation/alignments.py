@@ -8,8 +8,7 @@ from omegaconf import DictConfig
 
 from nmt.data.corpus import Line
 from nmt.data.language import Preprocessing
-from nmt.data.links import Gold, Links, read_gold_file, read_links_beside_gold
-from nmt.data.prepared import Pairs
+from nmt.data.links import Gold, Links, read_links_beside_gold
 from nmt.errors import ConfigurationError, DataError
 from nmt.evaluation.alignment_error import alignment_error_rate, in_per_cent, link_counts, weight_counts
 from nmt.evaluation.given import scored
@@ -50,15 +49,6 @@ def judged(weights: list[np.ndarray], gold: list[Gold], threshold: float | None)
     hard = hard_scores(found, gold)
     others = {f"alignment_{name}": hard[name] for name in ("precision", "recall", "f1")}
     return Forced({"aer": aer, "saer": saer, **others}, found, counts)
-
-
-def gold_of(pairs: Pairs) -> list[Gold] | None:
-    """The alignments a test set comes with, made by hand or by its generator."""
-    if file := getattr(pairs, "alignments", None):
-        return list(read_gold_file(Path(file), pairs.alignments_base))
-    if hasattr(pairs, "links"):
-        return [Gold(set(links), set(links)) for links in pairs.links()]
-    return None
 
 
 def shared_letters(number: int, line: str, preprocessing: Preprocessing) -> np.ndarray:

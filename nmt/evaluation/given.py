@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
-from itertools import groupby, zip_longest
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import torch
 from omegaconf import DictConfig, ListConfig
 
 from nmt.data.batches import Batch, collate
-from nmt.data.corpus import Line, in_blocks, read_lines
+from nmt.data.corpus import Line, in_blocks, in_step, read_lines
 from nmt.data.prepared import EncodedText, Sides
 from nmt.errors import ConfigurationError, DataError
 from nmt.search.alignment import of_words, to_words
@@ -117,11 +117,10 @@ def score_pairs(translator: TextTranslator, settings: DictConfig) -> Iterator[st
 
 
 def _pairs(source: Path, target: Path) -> Iterator[Line]:
-    for number, sides in enumerate(zip_longest(read_lines(source), read_lines(target)), start=1):
+    for number, *sides in in_step(source, target):
         for path, line in zip((source, target), sides, strict=True):
             if not line:
-                what = "ends there, the other file goes on" if line is None else "empty"
-                raise DataError(f"{path}, line {number}: {what}; pairs of lines are scored")
+                raise DataError(f"{path}, line {number}: empty; pairs of lines are scored")
         yield Line(*sides)
 
 

@@ -20,7 +20,7 @@ from nmt.data.module import TranslationData
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import DataError
 from nmt.evaluation.adequacy import over_and_under_translation, unattended
-from nmt.evaluation.alignments import Forced, forced_scores, gold_of
+from nmt.evaluation.alignments import Forced, forced_scores
 from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
 from nmt.evaluation.by_length import by_length, longer_than
 from nmt.evaluation.given import perplexity
@@ -103,8 +103,8 @@ def test_set(data: TranslationData) -> TestSet:
     with data.told_where_to_get():
         lines = list(pairs)
         blank = pairs.blank
-        further = pairs.further_references() if hasattr(pairs, "further_references") else []
-        return TestSet(name, lines, [[line.target for line in lines], *further], gold_of(pairs), blank)
+        references = [[line.target for line in lines], *pairs.further_references()]
+        return TestSet(name, lines, references, pairs.gold(), blank)
 
 
 def _translated(

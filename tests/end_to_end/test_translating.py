@@ -215,7 +215,7 @@ def test_given_translations_are_scored_word_for_word(run, translator, tmp_path):
     np.testing.assert_allclose(own.alignment, found[0].alignment, atol=1e-5)
     (tmp_path / "side1").write_bytes(as_text(["one"]))
     done = command("evaluate", f"run={run}", files, check=False)
-    assert f"{tmp_path}/side1, line 2: ends there, the other file goes on" in done.stderr
+    assert f"{tmp_path}/side1 ends after line 1, {tmp_path}/side0 goes on" in done.stderr
 
 
 def test_an_n_best_list_is_ranked_anew(run, tmp_path):

@@ -20,7 +20,6 @@ from nmt.errors import DataError
 from nmt.evaluation.alignments import (
     between_blanks,
     forced_scores,
-    gold_of,
     in_per_cent,
     judged,
     linked,
@@ -70,7 +69,7 @@ def test_files_of_links_are_scored_and_defects_named(tmp_path):
     scores = score_files(tmp_path / "links", tmp_path / "gold", links_base=0, gold_base=1)
     assert scores["aer"] == pytest.approx(100 * (1 - 4 / 5))  # |A| = 3, |S| = 2, both found and nothing else possible
     (tmp_path / "links").write_text("0-0\n")
-    with pytest.raises(DataError, match=r"links ends after line 1, the other file goes on"):
+    with pytest.raises(DataError, match=r"links ends after line 1, .*gold goes on: they must have the same number of lines"):
         score_files(tmp_path / "links", tmp_path / "gold", links_base=0, gold_base=1)
     (tmp_path / "links").write_text("0-0\n1:2\n")
     with pytest.raises(DataError, match=r"links, line 2: '1:2' is not a link"):
@@ -78,14 +77,14 @@ def test_files_of_links_are_scored_and_defects_named(tmp_path):
 
 
 def test_gold_comes_with_the_toy_language_and_with_files(tmp_path):
-    toy = gold_of(ToyPairs("test", 2))
+    toy = ToyPairs("test", 2).gold()
     assert [sorted(gold.sure) for gold in toy] == [sorted(links) for links in ToyPairs("test", 2).links()]
     for name in ("source", "target"):
         (tmp_path / name).write_text("a b\n")
     (tmp_path / "gold").write_text("0-0 1p1\n")
     paths = {name: str(tmp_path / name) for name in ("source", "target")}
-    assert gold_of(FilePairs(**paths)) is None
-    (gold,) = gold_of(FilePairs(**paths, alignments=str(tmp_path / "gold"), alignments_base=0))
+    assert FilePairs(**paths).gold() is None
+    (gold,) = FilePairs(**paths, alignments=str(tmp_path / "gold"), alignments_base=0).gold()
     assert gold == Gold({(0, 0)}, {(0, 0), (1, 1)})
 
 
