@@ -39,7 +39,7 @@ def in_short(tests: Mapping[str, Mapping[str, Any]]) -> str:
         f"The best on average first. p are corrected (Holm) for the {len(bleu)} comparisons of this table: over "
         f"sentences, of these runs{both if spreads else ''}. Δ has its 95 % interval over sentences, uncorrected."
     )
-    lines = ["### In short", "", about, "", *_systems(tests, bleu), ""]
+    lines = ["### In short", "", *([about, ""] if bleu else []), *_systems(tests, bleu), ""]
     if others:
         about = (
             "What sentences tell apart otherwise, for each 100 words of the reference, or in per cent; p are corrected "

@@ -112,3 +112,9 @@ def test_validation_stands_there_where_all_were_chosen_by_the_same():
 def test_where_nothing_else_is_told_apart_no_table_says_so():
     one = tables(system("plain", 30), system("other", 30.1, 0.1, 0.6, None), other=rate(0.1, 0.5, None))
     assert "repeated" not in in_short({"old": one, "new": one})
+
+
+def test_a_system_alone_is_compared_with_nothing():
+    said = in_short({"old": tables(system("plain", 30))})
+    assert "| plain |" in said
+    assert "corrected" not in said
