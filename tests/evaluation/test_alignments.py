@@ -69,7 +69,7 @@ def test_files_of_links_are_scored_and_defects_named(tmp_path):
     scores = score_files(tmp_path / "links", tmp_path / "gold", links_base=0, gold_base=1)
     assert scores["aer"] == pytest.approx(100 * (1 - 4 / 5))  # |A| = 3, |S| = 2, both found and nothing else possible
     (tmp_path / "links").write_text("0-0\n")
-    with pytest.raises(DataError, match=r"links ends after line 1, .*gold goes on: they must have the same number of lines"):
+    with pytest.raises(DataError, match=r"links ends after line 1, .*gold goes on"):
         score_files(tmp_path / "links", tmp_path / "gold", links_base=0, gold_base=1)
     (tmp_path / "links").write_text("0-0\n1:2\n")
     with pytest.raises(DataError, match=r"links, line 2: '1:2' is not a link"):
