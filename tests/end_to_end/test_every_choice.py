@@ -7,7 +7,9 @@ import pytest
 from commands import ROOT, TWO_STEPS, answer, command
 from compositions import choices
 from hydra import compose, initialize_config_dir
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from nmt.data.toy_pairs import ToyPairs
 from nmt.run import Run, build_model
 from nmt.search.opening import translator_of
 from nmt.search.settings import Search
@@ -82,6 +84,25 @@ def test_a_trainer_trains(choice, tmp_path, capfd, monkeypatch):
 def test_a_setting_trains_two_steps_and_translates(setting, tmp_path, capfd, monkeypatch):
     run = trained(tmp_path, capfd, monkeypatch, *TWO_STEPS, *setting.split())
     translates(run, "Gurcu pu ma ma nibi .")
+
+
+def test_tensorboard_gets_scores_translations_and_what_they_attended_to(tmp_path, capfd, monkeypatch):
+    settings = [setting for setting in TWO_STEPS if setting not in ("debug=steps", "logger=none")]
+    trained(
+        tmp_path,
+        capfd,
+        monkeypatch,
+        *settings,
+        "trainer.max_epochs=1",
+        "trainer.log_every_n_steps=1",
+        "logger=tensorboard",
+    )
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    assert {"train/loss", "valid/bleu", "valid/perplexity"} <= set(events.Tags()["scalars"])
+    assert events.Tags()["images"] == [f"valid/alignment_{number}" for number in range(8)]
+    (written,) = events.Tensors("valid/translation_0/text_summary")
+    line = next(iter(ToyPairs("valid", 8)))
+    assert written.tensor_proto.string_val[0].decode().startswith(f"{line.source}  \n{line.target}  \n")
 
 
 @pytest.mark.slow
