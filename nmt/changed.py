@@ -15,9 +15,9 @@ RENAMED = {"pytorch_lightning.callbacks.WeightAveraging": "nmt.training.averagin
 
 
 def leaves(node: Any, place: str = "") -> dict[str, Any]:
-    """{a: {b: 1}} → {a.b: 1}; lists, and what is empty, are leaves."""
+    """{a: {b: 1}} → {a.b: 1}; lists, and what is empty, are leaves. A class has the name that it has now."""
     if not (isinstance(node, Mapping) and node):
-        return {place: node}
+        return {place: RENAMED.get(node, node) if isinstance(node, str) else node}
     inner = (leaves(branch, f"{place}.{name}" if place else str(name)) for name, branch in node.items())
     return {key: leaf for found in inner for key, leaf in found.items()}
 
@@ -25,7 +25,6 @@ def leaves(node: Any, place: str = "") -> dict[str, Any]:
 def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Settings that affect training and differ, by name: before, and now."""
     before, now = leaves(before), leaves(now)
-    before = {key: RENAMED.get(value, value) if isinstance(value, str) else value for key, value in before.items()}
     keys = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
     return {key: (before.get(key), now.get(key)) for key in keys if not is_within(key, OF_NO_WEIGHT)}
 

@@ -23,9 +23,9 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 import nmt.resolvers  # noqa: F401 – the configuration files use them
-from nmt.errors import ConfigurationError, UserError, first_line
+from nmt.errors import ConfigurationError, UserError, closest, first_line
 from nmt.folder import OVERRIDES, give_back_composition
-from nmt.kinds import CONFIGURATIONS, check_kinds, choices, closest, misfit
+from nmt.kinds import CONFIGURATIONS, check_kinds, choices, misfit
 from nmt.trust import REFERRED
 
 # Overrides of a run that may be somebody else's: none that calls what it names, reads the environment, is an option, or

@@ -1,6 +1,8 @@
 """The errors a user can mend: each is one line that says what is wrong, where, and what to do."""
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 
@@ -25,6 +27,12 @@ class NoFileError(DataError):
 
     def __str__(self) -> str:
         return f"{self.path}: no such file" + (f" ({self.hint})" if self.hint else "")
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """What may have been meant, as the end of a message."""
+    near = get_close_matches(word, list(known), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def first_line(error: BaseException) -> str:

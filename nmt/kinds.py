@@ -3,8 +3,7 @@
 YAML 1.2, which Hydra reads, takes yes, no, on and off for words, and Python every word for true.
 """
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, closest
 
 CONFIGURATIONS = Path(__file__).parent.parent / "conf"
 FREE = ("trainer.devices", "deterministic", "trainer.deterministic")  # Lightning takes words for them too
@@ -27,11 +26,6 @@ def choices(group: str) -> list[str]:
     folder = CONFIGURATIONS / group.replace(".", "/")
     files = folder.rglob("[!_]*.yaml") if group == "experiment" else folder.glob("[!_]*.yaml")
     return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in files)
-
-
-def closest(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def check_kinds(arguments: Sequence[str]) -> None:

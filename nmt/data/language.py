@@ -9,6 +9,17 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.errors import ConfigurationError
 
 TOKENIZERS = ("none", "moses", "characters")
+MARKUP = {  # what tokenizers leave whole; each expression takes time in proportion to the text, whatever it holds
+    "rst": "|".join(
+        (
+            r":[\w.+:-]{1,60}:`[^`]+`",  # a role
+            r"``[^`]+``",
+            r"`[^`]+`_{0,2}",
+            r"\*\*[^*\s](?:[^*]*[^*\s])?\*\*",
+            r"\*[^*\s](?:[^*]*[^*\s])?\*",
+        )
+    )
+}
 _IDEOGRAPH = "\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 
 
@@ -17,18 +28,28 @@ class Preprocessing:
     """What happens to raw text before the vocabulary. A plain value, so that worker processes can be sent one.
 
     tokenizer: `none` – already separated by white space; `moses`; `characters` – Chinese characters (kanji too) stand
-    alone, other text is split as Moses does.
+    alone, other text is split as Moses does. markup: `rst` – Moses leaves roles, literals and emphasis whole.
     """
 
     language: str
     normalize: bool
     tokenizer: str
     lowercase: bool
+    markup: str | None = None  # checkpoints of old do not say
 
     def __post_init__(self):
         if self.tokenizer not in TOKENIZERS:
             raise ConfigurationError(
                 f"data.source.tokenizer or data.target.tokenizer is {self.tokenizer}: choose {', '.join(TOKENIZERS)}"
+            )
+        if self.markup not in (None, *MARKUP):
+            raise ConfigurationError(
+                f"data.source.markup or data.target.markup is {self.markup}: choose null or {', '.join(MARKUP)}"
+            )
+        if self.markup and self.tokenizer == "none":
+            raise ConfigurationError(
+                f"data.source.markup or data.target.markup is {self.markup} where tokenizer=none takes nothing apart: "
+                "leave it out, or choose moses or characters"
             )
 
     def __call__(self, line: str) -> str:
@@ -46,9 +67,9 @@ class Preprocessing:
 
             steps.append(MosesPunctNormalizer(self.language).normalize)
         if self.tokenizer == "moses":
-            steps.append(_moses(self.language))
+            steps.append(_moses(self.language, self.markup))
         if self.tokenizer == "characters":
-            steps.append(_characters(self.language))
+            steps.append(_characters(self.language, self.markup))
         return steps
 
     def restore(self, words: str) -> str:
@@ -71,19 +92,28 @@ class Preprocessing:
         self.__dict__.update(state)
 
 
-def _moses(language: str, *, only_ascii: bool = False) -> Callable[[str], str]:
+def _moses(language: str, markup: str | None, *, only_ascii: bool = False) -> Callable[[str], str]:
     from sacremoses import MosesTokenizer
 
     tokenizer = MosesTokenizer(language)
     if only_ascii:  # else it looks for each character among 80,000 Chinese ones: fifty times slower
         for name in ("IsAlpha", "IsAlnum", "PAD_NOT_ISALNUM", "AGGRESSIVE_HYPHEN_SPLIT", "INTRATOKEN_SLASHES"):
             vars(tokenizer).pop(name, None)
-    return lambda line: tokenizer.tokenize(line, return_str=True, escape=True)
+    whole = [MARKUP[markup]] if markup else None
+
+    def tokenized(line: str) -> str:
+        try:
+            return tokenizer.tokenize(line, return_str=True, escape=True, protected_patterns=whole)
+        except ValueError:  # more markup in a line than the library can keep apart
+            return tokenizer.tokenize(line, return_str=True, escape=True)
+
+    return tokenized
 
 
-def _characters(language: str) -> Callable[[str], str]:
+def _characters(language: str, markup: str | None) -> Callable[[str], str]:
     """Ideographs alone, what stands between them as Moses splits it."""
-    any_script, ascii_alone = lru_cache(1 << 16)(_moses(language)), _moses(language, only_ascii=True)
+    any_script = lru_cache(1 << 16)(_moses(language, markup))
+    ascii_alone = _moses(language, markup, only_ascii=True)
     ideograph = re.compile(f"([{_IDEOGRAPH}])")
 
     def tokenized(part: str) -> str:

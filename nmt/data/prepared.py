@@ -113,7 +113,9 @@ def prepare(
         "train": train.identity(),
         "valid": valid.identity(),
         "tests": {name: pairs.identity() for name, pairs in sorted(tests.items())},
-        "preprocessing": [asdict(side) for side in preprocessing],
+        "preprocessing": [
+            {key: value for key, value in asdict(side).items() if value is not None} for side in preprocessing
+        ],
         "vocabulary": vocabulary,
     }
     key = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=10).hexdigest()

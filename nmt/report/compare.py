@@ -5,7 +5,6 @@ Runs are compared whose sources, references and way to count BLEU are the same; 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from omegaconf import DictConfig
 
 from nmt.command import defaults_of
 from nmt.data.vocabulary import END, SPECIAL
-from nmt.errors import ConfigurationError, UserError
+from nmt.errors import ConfigurationError, UserError, closest
 from nmt.evaluation import adequacy, alignment_error
 from nmt.evaluation.by_length import BOUNDS, by_length
 from nmt.evaluation.significance import compare_rates, compare_systems, over_seeds, spread_over_seeds
@@ -164,9 +163,8 @@ def _test(runs: Sequence[RunFolder], wanted: str | None, left_out: Sequence[Left
     counts = Counter(test for run in runs for test in run.tests)
     if wanted is not None:
         if str(wanted) not in counts:
-            near = get_close_matches(str(wanted), list(counts), n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise UserError(f"test={wanted}: no run was evaluated on it; there is {', '.join(counts) or 'none'}{hint}")
+            there = f"there is {', '.join(counts) or 'none'}{closest(str(wanted), counts)}"
+            raise UserError(f"test={wanted}: no run was evaluated on it; {there}")
         return str(wanted)
     if not counts:
         others = f" ({_reasons(left_out)})" if left_out else ""
@@ -205,10 +203,9 @@ def _named(baseline: str, evaluated: Sequence[Compared], left_out: Sequence[Left
         if baseline == name or path.name == Path(name).name:
             raise UserError(f"baseline={baseline}: is not compared ({reason})")
     names = [one.name for one in evaluated]
-    near = get_close_matches(baseline, [*systems, *names], n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    raise UserError(f"baseline={baseline}: no such run; there are {', '.join(names[:NAMED])}{more}{hint}")
+    there = f"there are {', '.join(names[:NAMED])}{more}{closest(baseline, [*systems, *names])}"
+    raise UserError(f"baseline={baseline}: no such run; {there}")
 
 
 def _systems_by_name(evaluated: Sequence[Compared]) -> dict[str, Compared]:

@@ -14,6 +14,7 @@ from nmt.report.reading import UnreadableError, read_json
 from nmt.report.spread import shown, spread
 from nmt.whole import write_json, write_text
 
+TABLE = "table.json"  # in the folder of a sweep
 ALWAYS = ("bleu", "perplexity")  # whether the paper gives them or not
 
 
@@ -47,7 +48,7 @@ def write_table(folder: Path, tabulated: Mapping[str, Any], entries: Sequence[En
         "rows": [_row(name, runs, scores) for name, runs in rows.items()],
         "departures": _departures(entries),
     }
-    write_json(folder / "table.json", content)
+    write_json(folder / TABLE, content)
     write_text(folder / "table.md", markdown(content))
 
 
@@ -98,10 +99,10 @@ def _departures(entries: Sequence[Entry]) -> list[str]:
     return list(dict.fromkeys(f"{about}: {text}" for about, text in said))
 
 
-def markdown(content: Mapping[str, Any]) -> str:
+def markdown(content: Mapping[str, Any], *, level: int = 1) -> str:
     tests = sorted({test for row in content["rows"] for test in row["tests"]})
     signatures = sorted({signature for row in content["rows"] for signature in row["signatures"]})
-    lines = [f"# {content['title']}", "", *table(_cells(content["rows"], content["scores"]))]
+    lines = [f"{'#' * level} {content['title']}", "", *table(_cells(content["rows"], content["scores"]))]
     lines += ["", f"Ours: {', '.join(tests) or '–'}; sacrebleu {'; '.join(signatures) or '–'}."]
     lines += ["The paper's figures are of its own data: only how rows compare can be compared.", ""]
     lines += ["Departures from the paper:", "", *(f"- {text}" for text in content["departures"])]

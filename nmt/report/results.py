@@ -1,11 +1,11 @@
 """`docs/results.md`, from kept comparisons: python -m nmt.report.results [keep NAME … | restore NAME …]
 
 A study is a question, the commands that answer it, and the folders their runs lie in (docs/results/studies.yaml). `keep
-NAME` compares its runs as compare.py does and keeps the tables, with a row for every run, as docs/results/NAME.json;
-the page of the comparison goes beside the runs. Then, or alone, the Markdown is made of all that is kept: no number of
-a table was ever typed; what a study asks and how it is read is written by hand. Each completed run is kept in small,
-too, and put back where it is not there: with `restore NAME` first, a study goes on elsewhere, and nothing is trained
-twice.
+NAME` compares its runs as compare.py does and keeps the tables, with a row for every run, as docs/results/NAME.json,
+with the paper's table where a sweep made one; the page of the comparison goes beside the runs. Then, or alone, the
+Markdown is made of all that is kept: no number of a table was ever typed; what a study asks and how it is read is
+written by hand. Each completed run is kept in small, too, and put back where it is not there: with `restore NAME`
+first, a study goes on elsewhere, and nothing is trained twice.
 """
 
 import re
@@ -23,6 +23,7 @@ from nmt.report.compare import compare
 from nmt.report.kept import keep_runs, put_back
 from nmt.report.markdown import clock, sections, table
 from nmt.report.overview import in_short
+from nmt.report.paper_table import TABLE, markdown
 from nmt.report.reading import UnreadableError, is_number, read_json, read_yaml
 from nmt.report.runs import RunFolder, find_runs
 from nmt.report.settings import name_runs, of_the_model
@@ -83,7 +84,8 @@ def keep(name: str, study: Mapping[str, Any]) -> None:
         print(compare(folders, settings))
         kept[test] = read_json(page.with_suffix(".json"))
         kept[test]["not_compared"] = [one for one in kept[test]["not_compared"] if one["run"] not in waiting]
-    write_json(path, {"tests": kept, "runs": begun})
+    papers = [read_json(table) for folder in folders if (table := Path(folder) / TABLE).is_file()]
+    write_json(path, {"tests": kept, "runs": begun} | ({"papers": papers} if papers else {}))
     for line in keep_runs(runs, study["tests"], RESULTS):
         print(line)
 
@@ -121,6 +123,7 @@ def _kept(kept: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     tests, parts = kept["tests"], []
     if study.get("reading"):
         parts.append(f"### What it says\n\n{study['reading'].strip()}\n")
+    parts += [markdown(paper, level=3) for paper in kept.get("papers", [])]
     if len(tests) > 1:
         parts.append(in_short(tests))
     parts += [f"### {test}\n\n{sections(tables, level=4)}" for test, tables in tests.items()]

@@ -165,7 +165,7 @@ def find_runs(paths: Sequence[str]) -> list[RunFolder]:
     if not runs:
         named = ", ".join(paths)
         raise UserError(f"{named}: no run there; a run's folder holds summary.json, a sweep's holds runs' folders")
-    for run, name in zip(runs, _names([run.folder for run in runs]), strict=True):
+    for run, name in zip(runs, names_of([run.folder for run in runs]), strict=True):
         run.name = name
     return runs
 
@@ -219,7 +219,7 @@ def _is_name(text: Any) -> bool:
     return isinstance(text, str) and text.isprintable() and not set(text) & set("/\\") and text not in ("", ".", "..")
 
 
-def _names(folders: Sequence[Path]) -> list[str]:
+def names_of(folders: Sequence[str | Path]) -> list[str]:
     """What is left of each path without the folders that all of them lie in."""
     absolute = [Path(os.path.abspath(folder)) for folder in folders]
     shared = os.path.commonpath([path.parent for path in absolute]) if absolute else ""

@@ -11,7 +11,6 @@ import asyncio
 import dataclasses
 import errno
 import json
-import os
 import socket
 import sys
 import time
@@ -30,7 +29,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
 from nmt.errors import ConfigurationError, UserError
-from nmt.report.runs import RunFolder
+from nmt.report.runs import RunFolder, names_of
 from nmt.run import Run
 from nmt.search.opening import as_record, paths_of, replacing, search_of, translator_of
 from nmt.search.settings import Search
@@ -111,16 +110,10 @@ class Served:
 def opened_each(settings: DictConfig) -> dict[str, Served]:
     """The runs of `run` or `runs`, each for itself, by name."""
     paths = paths_of(settings)
-    return {name: Served(Run(path), settings) for name, path in zip(names_of(paths), paths, strict=True)}
-
-
-def names_of(paths: list[str]) -> list[str]:
-    """What is left of each path without the folders all of them lie in."""
-    absolute = [Path(path).absolute() for path in paths]
-    if len(set(absolute)) < len(absolute):
+    names = names_of(paths)
+    if len(set(names)) < len(names):
         raise ConfigurationError(f"runs=[{','.join(paths)}]: one is named twice")
-    shared = os.path.commonpath([path.parent for path in absolute])
-    return [path.relative_to(shared).as_posix() for path in absolute]
+    return {name: Served(Run(path), settings) for name, path in zip(names, paths, strict=True)}
 
 
 def parts_of(run: Run) -> dict[str, str]:

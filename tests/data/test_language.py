@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import time
 
 import pytest
 from compositions import configured
@@ -59,9 +60,39 @@ def test_an_unknown_tokenizer_names_the_choices():
         preprocessing(tokenizer="mose")
 
 
-def test_markup_of_the_python_documentation_comes_back_as_it_was():
-    """Up to blanks, which BLEU does not count: whoever copies it right is to be told so."""
+@pytest.mark.parametrize(
+    "line",
+    [
+        'See :c:type:`Py_Object` and ``a < b[0]``, "a" — it\'s 1,000 (*not* 10).',
+        "``x``s, `so`_ and **so much**: :ref:`here <it's>`.",
+        "* no emphasis *, nor `this",
+    ],
+)
+def test_markup_of_the_python_documentation_comes_back_as_it_was(line):
     target = configured("data=pydocs_zhen").data.target
     own = Preprocessing(**{key: value for key, value in target.items() if key != "_target_"})
-    line = 'See :func:`open` and ``None``, "a" — it\'s 1,000 (not 10 %).'
-    assert own.restore(own(line)).replace(" ", "") == line.replace(" ", "")
+    assert own.restore(own(line)) == line
+
+
+def test_markup_is_whole_words_on_both_sides():
+    chinese = preprocessing(language="zh", tokenizer="characters", markup="rst")
+    english = preprocessing(tokenizer="moses", markup="rst")
+    assert chinese("参见:func:`open`、*ctx*。") == "参 见 :func:`open` 、 *ctx* 。"
+    assert english("See :func:`open`, *ctx*.") == "See :func:`open` , *ctx* ."
+
+
+@pytest.mark.parametrize("part", ["*a* ", "*a", ":", "`", "``a "])
+def test_markup_takes_no_longer_than_the_text_is(part):
+    """Nor does more of it than the library keeps apart stop anything."""
+    line = part * 10_000
+    begun = time.process_time()
+    words = preprocessing(tokenizer="moses", markup="rst")(line)
+    assert time.process_time() - begun < 5
+    assert words.replace(" ", "") == line.replace(" ", "")
+
+
+def test_markup_that_nothing_would_keep_is_refused():
+    with pytest.raises(ConfigurationError, match=r"target\.markup is html: choose null or rst"):
+        preprocessing(tokenizer="moses", markup="html")
+    with pytest.raises(ConfigurationError, match="is rst where tokenizer=none takes nothing apart"):
+        preprocessing(markup="rst")

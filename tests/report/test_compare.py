@@ -348,8 +348,7 @@ def test_what_cannot_be_compared_is_listed_with_the_reason(tmp_path):
     write_run(tmp_path / "other_test", test="long")
     counted = write_run(tmp_path / "other_bleu") / "test" / "scores.json"
     counted.write_text(counted.read_text().replace("tok:none", "tok:13a"))
-    write_run(tmp_path / "old") / "test" / "sentences.jsonl"
-    (tmp_path / "old" / "test" / "sentences.jsonl").unlink()
+    (write_run(tmp_path / "old") / "test" / "sentences.jsonl").unlink()
     write_run(tmp_path / "failed", summary={"status": "failed", "error": "ValueError: nan"})
     write_run(tmp_path / "half", summary={"status": "running"})
     (write_run(tmp_path / "corrupt") / "test" / "scores.json").write_text("{")
@@ -367,7 +366,7 @@ def test_what_cannot_be_compared_is_listed_with_the_reason(tmp_path):
     }
     assert sorted(row["system"] for row in tables["systems"]) == [*(folder.name for folder in good), "no_alignments"]
     assert [note["run"] for note in tables["notes"]] == ["no_alignments"]
-    assert all(f"| {name.replace('_', '_')} |" in text for name in reasons)
+    assert all(f"| {name} |" in text for name in reasons)
     _, _, long = compared(tmp_path, tmp_path, test="long")
     assert [row["system"] for row in long["systems"]] == ["other_test"]
 

@@ -7,14 +7,22 @@ import numpy as np
 import pytest
 from report.folders import pairs, write_run
 
+from nmt.changed import RENAMED
 from nmt.errors import UserError
 from nmt.report.curves import POINTS, read_curves, thinned
 from nmt.report.packed import packed_alignments, sentence_bleu
 from nmt.report.reading import UnreadableError
-from nmt.report.runs import RunFolder, find_runs
+from nmt.report.runs import RunFolder, find_runs, names_of
 from nmt.report.settings import differing, folded, leaves, name_of_system, name_runs, settings_of
 from nmt.run import save_checkpoint
 from nmt.training.experiment import _results
+
+
+def test_names_are_as_short_as_they_can_be(tmp_path):
+    assert names_of(["runs/a", "runs/b"]) == ["a", "b"]
+    assert names_of(["runs/a/1", "runs/b/1"]) == ["a/1", "b/1"]
+    assert names_of(["runs/a", "runs/a/checkpoints/last.ckpt"]) == ["a", "a/checkpoints/last.ckpt"]
+    assert names_of([str(tmp_path)]) == [tmp_path.name]
 
 
 def test_a_whole_run_is_read(tmp_path):
@@ -257,6 +265,13 @@ def test_a_whole_number_is_the_same_setting_with_a_point_and_true_is_not_one(tmp
     values = {"a": 1, "b": 1.0, "c": True, "d": 1.5}
     runs = [RunFolder(write_run(tmp_path / name, changes={"dropout": value})) for name, value in values.items()]
     assert folded([settings_of(run, {}) for run in runs]) == [[0, 1], [2], [3]]
+
+
+def test_a_class_that_had_another_name_makes_no_other_system(tmp_path):
+    names = [name for pair in RENAMED.items() for name in pair]
+    averages = {name: {"average": {"_target_": name, "decay": 0.9}} for name in [*names, "another.Average"]}
+    runs = [RunFolder(write_run(tmp_path / name, changes={"callbacks": of})) for name, of in averages.items()]
+    assert folded([settings_of(run, {}) for run in runs]) == [[0, 1], [2]]
 
 
 def test_jobs_are_called_by_what_tells_them_apart(tmp_path):

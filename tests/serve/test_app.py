@@ -17,7 +17,7 @@ from nmt.errors import ConfigurationError
 from nmt.run import Run
 from nmt.search.opening import replacing, translator_of
 from nmt.search.settings import Search
-from nmt.serve.app import application, hosts_of, names_of, opened_each, serve
+from nmt.serve.app import application, hosts_of, opened_each, serve
 
 RUNS = {"plain": "attention=additive", "windowed": "attention=local_p"}
 LINES = ["Gurcu pu ma ma nibi .", "ma pu"]
@@ -206,15 +206,8 @@ def test_folders_may_be_called_by_numbers(folders, tmp_path, monkeypatch):
     assert list(opened_each(OmegaConf.merge(settings, {"run": 2024}))) == ["2024"]
     with pytest.raises(ConfigurationError, match=r"runs=\[2024,2024\]: one is named twice"):
         opened_each(OmegaConf.merge(settings, {"runs": [2024, 2024]}))
-
-
-def test_names_are_as_short_as_they_can_be(tmp_path):
-    assert names_of(["runs/a", "runs/b"]) == ["a", "b"]
-    assert names_of(["runs/a/1", "runs/b/1"]) == ["a/1", "b/1"]
-    assert names_of(["runs/a", "runs/a/checkpoints/last.ckpt"]) == ["a", "a/checkpoints/last.ckpt"]
-    assert names_of([str(tmp_path)]) == [tmp_path.name]
     with pytest.raises(ConfigurationError, match="one is named twice"):
-        names_of(["runs/a", "runs/a/"])
+        opened_each(OmegaConf.merge(settings, {"runs": ["2024", "2024/"]}))
 
 
 def test_one_translates_at_a_time_and_the_page_stays_awake():

@@ -1,5 +1,5 @@
 """How large a comparison's page is, and how long it takes to write and to open:
-python tests/report/measure_page.py RUNS SENTENCES
+python benchmarks/comparison_page.py RUNS SENTENCES
 
 Made-up runs with sentences of some 20 words; their alignments are those of the first.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import sync_playwright
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from report import folders  # noqa: E402
