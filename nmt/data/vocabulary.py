@@ -150,7 +150,7 @@ def _foreign(tokenizer: Tokenizer) -> str:
             return f"it has a {name}"
     if any(token.content not in SPECIAL for token in tokenizer.get_added_tokens_decoder().values()):
         return "it has added tokens"
-    pieces = [tokenizer.id_to_token(number) for number in range(tokenizer.get_vocab_size())]
+    pieces = [model.id_to_token(number) for number in range(tokenizer.get_vocab_size())]  # without what is added to it
     if None in pieces or pieces[: len(SPECIAL)] != SPECIAL:
         return f"its numbers do not begin with {' '.join(SPECIAL)} and go on without gaps"
     return ""

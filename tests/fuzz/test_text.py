@@ -174,6 +174,15 @@ def test_what_a_tokenizer_could_do_besides_is_refused(part):
         Vocabulary.from_json(json.dumps(crafted))
 
 
+@pytest.mark.parametrize("kind", VOCABULARIES)
+def test_special_symbols_beside_an_empty_vocabulary_are_refused(kind):
+    crafted = json.loads(VOCABULARIES[kind].to_json())
+    crafted["model"] |= {"vocab": {}} | ({"merges": []} if kind == "bpe" else {})
+    special = json.loads(VOCABULARIES["bpe"].to_json())["added_tokens"]
+    with pytest.raises(DataError, match="not a tokenizer.json of this project: its numbers do not begin with <pad>"):
+        Vocabulary.from_json(json.dumps(crafted | {"added_tokens": special}))
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, pytest.param(zstandard.compress, marks=pytest.mark.slow)])
 def test_a_line_of_gigabytes_is_not_unpacked(tmp_path, pack):
     """Some hundred kilobytes that would be two hundred megabytes: it is refused after the first of them."""
