@@ -12,15 +12,13 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from nmt.report.compared import Compared, Field
 from nmt.report.packed import packed, packed_alignments, packed_scores, packed_side_by_side, sentence_bleu
 from nmt.report.reading import showable
-
-if TYPE_CHECKING:
-    from nmt.report.compare import Compared, Field
 
 HERE = Path(__file__).parent
 PROGRAMS = ("charts.js", "differing.js", "sentences.js", "page.js")
@@ -30,7 +28,7 @@ POLICY = (
 )
 
 
-def contents(found: "Field", room: float) -> dict[str, Any]:
+def contents(found: Field, room: float) -> dict[str, Any]:
     """All that the page holds beside the tables; at most `room` bytes are alignments. What cannot be read is noted."""
     scores = [sentence_bleu(one.on) for one in found.runs]
     alignments = packed_alignments([(one.run, one.on) for one in found.runs], scores, room)
@@ -42,7 +40,7 @@ def contents(found: "Field", room: float) -> dict[str, Any]:
     }
 
 
-def _of_run(one: "Compared", system: int) -> dict[str, Any]:
+def _of_run(one: Compared, system: int) -> dict[str, Any]:
     run, summary = one.run, one.run.summary
     return {
         "name": one.name,
@@ -62,7 +60,7 @@ def _of_run(one: "Compared", system: int) -> dict[str, Any]:
     }
 
 
-def _sentences(found: "Field", scores: Sequence[np.ndarray]) -> dict[str, Any]:
+def _sentences(found: Field, scores: Sequence[np.ndarray]) -> dict[str, Any]:
     """Sources and references once; the words of sources once for each way in which runs split them."""
     first = found.baseline.members[0].on.sentences
     splits: dict[str, int] = {}

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from nmt.command import defaults_of
 from nmt.data.toy_pairs import ToyPairs
 from nmt.evaluation.verb import evaluate
-from nmt.report.compare import compared
+from nmt.report.compared import compared
 from nmt.run import Run
 from nmt.search.opening import translator_of
 from nmt.search.settings import Search

@@ -179,7 +179,7 @@ def test_special_symbols_beside_an_empty_vocabulary_are_refused(kind):
     crafted = json.loads(VOCABULARIES[kind].to_json())
     crafted["model"] |= {"vocab": {}} | ({"merges": []} if kind == "bpe" else {})
     special = json.loads(VOCABULARIES["bpe"].to_json())["added_tokens"]
-    with pytest.raises(DataError, match="not a tokenizer.json of this project: its numbers do not begin with <pad>"):
+    with pytest.raises(DataError, match=r"not a tokenizer.json of this project: its numbers do not begin with <pad>"):
         Vocabulary.from_json(json.dumps(crafted | {"added_tokens": special}))
 
 
