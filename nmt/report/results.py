@@ -76,7 +76,8 @@ def keep(name: str, study: Mapping[str, Any]) -> None:
     begun = [row for row in rows if row["status"] != "waiting"]
     waiting = {row["run"] for row in rows} - {row["run"] for row in begun}
     path = RESULTS / f"{name}.json"
-    begun += _elsewhere(read_json(path)["runs"] if path.exists() else [], rows)
+    before = read_json(path) if path.exists() else {"runs": []}
+    begun += _elsewhere(before["runs"], rows)
     for test in study["tests"]:
         page = Path(folders[0]) / f"{name}_{test}.html"
         settings = OmegaConf.merge(defaults_of("compare"), {"output": str(page), "test": test, "resamples": RESAMPLES})
@@ -84,10 +85,16 @@ def keep(name: str, study: Mapping[str, Any]) -> None:
         print(compare(folders, settings))
         kept[test] = read_json(page.with_suffix(".json"))
         kept[test]["not_compared"] = [one for one in kept[test]["not_compared"] if one["run"] not in waiting]
-    papers = [read_json(table) for folder in folders if (table := Path(folder) / TABLE).is_file()]
+    papers = _papers(before.get("papers", []), folders)
     write_json(path, {"tests": kept, "runs": begun} | ({"papers": papers} if papers else {}))
     for line in keep_runs(runs, study["tests"], RESULTS):
         print(line)
+
+
+def _papers(before: Sequence[Mapping[str, Any]], folders: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Runs that were put back have no table until their sweep's command makes it: the one before stays."""
+    here = (read_json(table) for folder in folders if (table := Path(folder) / TABLE).is_file())
+    return list({paper["title"]: paper for paper in (*before, *here)}.values())
 
 
 def _elsewhere(before: Sequence[Mapping[str, Any]], here: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

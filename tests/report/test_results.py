@@ -136,9 +136,14 @@ def test_the_table_of_a_paper_that_a_sweep_made_is_kept_and_shown(results, tmp_p
     folder = write_run(tmp_path / "kinds" / "additive")
     paper = {"rows": {"table9": "Attention"}, "figures": {"news": {"bleu": 34.5}}, "departures": {"data": "toys"}}
     write_table(tmp_path / "kinds", {"table": "table9", "title": "Table 9"}, [Entry(paper, 1, folder, "completed")])
-    text, _ = results("keep", "kinds")
+    text, kept = results("keep", "kinds")
     shutil.rmtree(tmp_path / "kinds")
     assert results()[0] == text
+    write_run(tmp_path / "kinds" / "additive")
+    assert results("keep", "kinds")[1]["papers"] == kept["papers"]
+    again = [Entry(paper, 2, folder, "failed")]
+    write_table(tmp_path / "kinds", {"table": "table9", "title": "Table 9"}, again)
+    assert [row["n"] for paper in results("keep", "kinds")[1]["papers"] for row in paper["rows"]] == [0]
     _, table = text.split("### Table 9\n\n")
     row = table.split("\n")[2]
     assert row.startswith("| Attention | ")
