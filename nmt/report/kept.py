@@ -116,10 +116,11 @@ def _begun(kept: Mapping[str, Any]) -> str | None:
 
 def _packed(run: RunFolder, tests: Sequence[str], before: Mapping[str, Any] | None) -> dict[str, Any]:
     """With what was kept of the same run on other test sets."""
+    here = run.trained == run.folder
     packed = {
-        "summary": {} if run.is_ensemble else _placeless(run.summary),
+        "summary": _placeless(run.summary) if here else {},
         "files": {name: (run.folder / name).read_text("utf-8") for name in FILES if (run.folder / name).is_file()},
-        "choices": run.choices,
+        "choices": run.choices if here else {},
         "tests": {},
     }
     earlier = before["tests"] if before and _begun(before) == _begun(packed) else {}
@@ -132,7 +133,7 @@ def _packed_test(run: RunFolder, test: str, before: Mapping[str, Any] | None) ->
     if later := run.trained_later(evaluated.weights):
         raise UnreadableError(later)
     stored = json.loads((run.folder / test / "scores.json").read_text("utf-8"))
-    own = run.folder if run.config else Path(stored["members"][0]["run"])
+    own = run.trained or Path(stored["members"][0]["run"])
     config = before["config"] if before and not (own / CONFIG).exists() else (own / CONFIG).read_text("utf-8")
     overrides = _portable(stored.get("data_overrides") or [])
     _texts(config, test, evaluated.digest, overrides)  # or nobody could put it back

@@ -30,7 +30,7 @@ class LeftOut(NamedTuple):
 
 @dataclass
 class RunFolder:
-    """What is known of a run; `notes` tell what could not be read, or does not belong together."""
+    """What is known of a run, or of an evaluation; `notes` tell what could not be read, or does not belong together."""
 
     folder: Path
     name: str = ""
@@ -38,23 +38,40 @@ class RunFolder:
     notes: list[str] = field(default_factory=list)
 
     @cached_property
+    def trained(self) -> Path | None:
+        """Where: results that `evaluate.py output=FOLDER` laid elsewhere say of which run they are. An ensemble was
+        trained nowhere; of a run that is gone it is not known."""
+        members = [] if self.state or _is_trained(self.folder) else _members(self.folder)
+        match members:
+            case []:
+                return self.folder
+            case [{"run": str(run)}] if _is_trained(Path(run)):
+                return Path(run)
+            case [{"run": run}]:
+                self.notes.append(f"{run}, which was evaluated, is not there: its settings are not known")
+        return None
+
+    def _left(self, name: str) -> Path:
+        """What training left."""
+        return (self.trained or self.folder) / name
+
+    @cached_property
     def summary(self) -> dict[str, Any]:
-        """An ensemble of runs has none: it was never trained."""
-        return {"status": "ensemble"} if self.is_ensemble else read_json(self.folder / SUMMARY)
+        return read_json(self._left(SUMMARY)) if self.trained else {"status": "ensemble"}
 
     @cached_property
     def config(self) -> dict[str, Any]:
         """As composed, interpolations unresolved."""
-        found = self._noted(lambda: read_yaml(self.folder / CONFIG), "its settings are not known", {})
+        found = self._noted(lambda: read_yaml(self._left(CONFIG)), "its settings are not known", {})
         return found if isinstance(found, dict) else {}
 
     @property
     def config_text(self) -> str:
-        return read_text(self.folder / CONFIG, "") if self.config else ""
+        return read_text(self._left(CONFIG), "") if self.config else ""
 
     @cached_property
     def overrides(self) -> list[str]:
-        path = self.folder / OVERRIDES
+        path = self._left(OVERRIDES)
         found = self._noted(lambda: read_yaml(path), "its command line is not known", [])
         return [str(override) for override in found] if isinstance(found, list) else []
 
@@ -62,7 +79,7 @@ class RunFolder:
     def choices(self) -> dict[str, str]:
         """Group by group what was chosen, where Hydra says so."""
         try:
-            found = read_yaml(self.folder / CHOICES)["hydra"]["runtime"]["choices"]
+            found = read_yaml(self._left(CHOICES))["hydra"]["runtime"]["choices"]
         except (UnreadableError, LookupError, TypeError):
             return {}
         items = found.items() if isinstance(found, dict) else ()
@@ -70,7 +87,7 @@ class RunFolder:
 
     @cached_property
     def curves(self) -> Curves:
-        return self._noted(lambda: read_curves(self.folder / "metrics.csv"), "no learning curves", Curves({}, None))
+        return self._noted(lambda: read_curves(self._left(METRICS)), "no learning curves", Curves({}, None))
 
     @property
     def seed(self) -> int | None:
@@ -104,7 +121,7 @@ class RunFolder:
     @property
     def wandb(self) -> str | None:
         """Where its W&B files are; what is offline can be sent."""
-        found = sorted(self.folder.glob("wandb/*run-*"))
+        found = sorted(self._left("wandb").glob("*run-*"))
         return str(found[-1]) if found else None
 
     def must_be_completed(self) -> None:
@@ -138,15 +155,11 @@ class RunFolder:
         other = evaluated and best and evaluated != best
         return f"evaluated with {evaluated[0]}, step {evaluated[1]}; its best is {best[0]}" if other else ""
 
-    @cached_property
-    def is_ensemble(self) -> bool:
-        return not (self.folder / SUMMARY).is_file() and len(_members(self.folder)) > 1
-
     def _noted(self, read: Any, cost: str, instead: Any) -> Any:
         try:
             return read()
         except UnreadableError as error:
-            if not self.is_ensemble:
+            if self.trained:
                 self.notes.append(f"{error}: {cost}")
             return instead
 
@@ -177,7 +190,7 @@ def _runs_under(path: Path) -> Iterator[RunFolder]:
         folder = Path(place)
         if SWEEP in files:
             waiting += _not_begun(folder)
-        elif is_run(folder, {*inner, *files}):
+        elif _is_trained(folder) or _members(folder):
             inner.clear()
             yield RunFolder(folder)
         inner[:] = sorted((name for name in inner if not name.startswith(".")), key=_naturally)
@@ -186,12 +199,12 @@ def _runs_under(path: Path) -> Iterator[RunFolder]:
     yield from waiting
 
 
-def is_run(folder: Path, held: set[str]) -> bool:
-    return bool(held.intersection(MARKS)) or len(_members(folder)) > 1
+def _is_trained(folder: Path) -> bool:
+    return any((folder / mark).exists() for mark in MARKS)
 
 
 def _members(folder: Path) -> list[Any]:
-    """The runs that an ensemble, which leaves nothing but its results, is made of."""
+    """The runs that an evaluation there is of."""
     for path in sorted(folder.glob("*/scores.json")):
         try:
             members = read_json(path).get("members")

@@ -401,6 +401,31 @@ def test_an_ensemble_stands_beside_runs(tmp_path):
     }
 
 
+def test_several_searches_of_a_run_stand_side_by_side_with_all_that_is_known_of_it(tmp_path):
+    for seed in (1, 2):
+        run = write_run(tmp_path / f"seed={seed}", seed=seed)
+        for beam in (1, 12):
+            evaluated = tmp_path / "searches" / f"beam_{beam}_seed_{seed}" / "test"
+            shutil.copytree(run / "test", evaluated)
+            scores = json.loads((evaluated / "scores.json").read_text())
+            scores |= {"search": {"beam": beam}, "members": [{"run": str(run)}]}
+            (evaluated / "scores.json").write_text(json.dumps(scores))
+    _, _, alone = compared(tmp_path, tmp_path / "seed=1", tmp_path / "seed=2")
+    _, _, tables = compared(tmp_path, tmp_path / "searches")
+    known = ("parameters", "seconds", "steps", "validation", "seeds")
+    of_training = [alone["systems"][0][name] for name in known]
+    assert {row["system"]: row["settings"] for row in tables["systems"]} == {
+        "beam_1": {"search.beam": 1},
+        "beam_12": {"search.beam": 12},
+    }
+    assert [[row[name] for name in known] for row in tables["systems"]] == [of_training] * 2
+    shutil.rmtree(tmp_path / "seed=1")
+    _, _, tables = compared(tmp_path, tmp_path / "searches", baseline="beam_1_seed_2")
+    gone = f"{tmp_path / 'seed=1'}, which was evaluated, is not there: its settings are not known"
+    assert [note["note"] for note in tables["notes"]] == [gone] * 2
+    assert len(tables["systems"]) == 4
+
+
 @pytest.mark.parametrize(
     ("keys", "said"),
     [

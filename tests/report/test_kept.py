@@ -154,7 +154,7 @@ def test_an_ensemble_finds_its_texts_by_its_first_member(sweep):
     shutil.rmtree("multirun")
     assert put_back([str(ensemble)], Path("kept")) == {ensemble: ""}
     [run] = find_runs([str(ensemble)])
-    assert run.is_ensemble
+    assert run.trained is None
     assert run.on("test").references == [[reference for _, reference in LINES]]
     before = content(ensemble)
     assert kept(ensemble, tests=["test"]) == []  # its members are not there
