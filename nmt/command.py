@@ -199,7 +199,9 @@ def _explain_configuration(error: BaseException) -> str | None:
         key = several[1].partition("=")[0]
         return f"{several[1]}: several values: to sweep over them add -m, a list is {key}=[…,…], a number has a point"
     if isinstance(error, OverrideParseException):
-        return f"cannot read the argument {error.override}: {first_line(error)}"
+        value = error.override.partition("=")[2]
+        quotes = """; what has = in its value needs quotes inside the shell's: 'KEY="a=b"', 'KEY=["a=b"]'"""
+        return f"cannot read the argument {error.override}: {first_line(error)}{quotes if '=' in value else ''}"
     if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)/(\w+)'. No", str(error))):
         return f"{part[1]}/{part[2]}: the {part[1]} chosen has no {part[2]}; leave it out, or choose another {part[1]}"
     if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)'\. No", str(error))):
