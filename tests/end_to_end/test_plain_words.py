@@ -174,6 +174,14 @@ def test_a_real_command_ends_with_its_error_alone(tmp_path):
     assert done.stderr.strip().split("\n")[-1].startswith("error: attention=dot multiplies the query")
 
 
+def test_settings_that_name_a_folder_not_there_yet_are_not_resolved():
+    done = command("train", "--cfg", "job", "--resolve", check=False)
+    assert done.returncode == 1
+    *_, last = done.stderr.strip().split("\n")
+    assert last.startswith("error: --resolve: a run has no folder before it begins")
+    assert "max_epochs: 20" in command("train", "--cfg", "job", "--resolve", "-p", "trainer").stdout
+
+
 def test_help_names_the_groups_with_their_choices():
     text = command("train", "--help").stdout
     assert "attention: additive, concat, coverage" in text

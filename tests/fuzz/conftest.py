@@ -1,10 +1,18 @@
 """How much is tried: little in the default suite, much in the tests marked slow; no input may take long."""
 
 import os
+import pkgutil
+from importlib import import_module
 
 import pytest
 from commands import TWO_STEPS, command
 from hypothesis import HealthCheck, settings
+
+import nmt
+
+# Hypothesis also tries constants of the modules that are loaded: all are, or what it tries depends on who ran before.
+for module in pkgutil.walk_packages(nmt.__path__, "nmt."):
+    import_module(module.name)
 
 SHARED = {
     "deadline": 5000,  # milliseconds an input
