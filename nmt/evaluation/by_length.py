@@ -3,7 +3,7 @@
 All given (run, sentence, 10) of `sentence_statistics`; of several runs what is told is the mean.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +32,14 @@ class Bucket(NamedTuple):
     length_ratio: float
 
 
+class Apart(NamedTuple):
+    """How much more BLEU than the baseline, on the sentences of a bucket; its 95 % interval, where there is one."""
+
+    difference: float
+    difference_low: float | None
+    difference_high: float | None
+
+
 def by_length(
     source_lengths: list[int],
     statistics: np.ndarray,
@@ -41,9 +49,27 @@ def by_length(
     seed: int = 1,
 ) -> list[Bucket]:
     """Of sources of 1–10, 11–20, … words; lengths that no sentence has are left out, and sources without a word."""
-    number = np.where(np.array(source_lengths) > 0, bucket_numbers(source_lengths, bounds), -1)
-    chosen = ((name, number == place) for place, name in enumerate(bucket_names(bounds, first=1)))
-    return _buckets(chosen, source_lengths, statistics, resamples, seed)
+    return _buckets(_chosen(source_lengths, bounds), source_lengths, statistics, resamples, seed)
+
+
+def compare_by_length(
+    source_lengths: list[int],
+    own: np.ndarray,
+    systems: Mapping[str, np.ndarray],
+    *,
+    bounds: tuple[int, ...] = BOUNDS,
+    resamples: int = 1000,
+    seed: int = 1,
+) -> dict[str, list[tuple[Bucket, Apart]]]:
+    """The buckets of `by_length` of each system, and in each how far it is from the baseline by the same draws."""
+    told: dict[str, list[tuple[Bucket, Apart]]] = {name: [] for name in systems}
+    for bucket, which in _chosen(source_lengths, bounds):
+        drawn = draws(int(which.sum()), resamples, seed)
+        baseline = _drawn(own[:, which], drawn)
+        for name, statistics in systems.items():
+            system = _drawn(statistics[:, which], drawn)
+            told[name].append((_bucket(bucket, system), _apart(baseline, system)))
+    return told
 
 
 def longer_than(
@@ -55,8 +81,9 @@ def longer_than(
     seed: int = 1,
 ) -> list[Bucket]:
     """Of all sources longer than 0, 10, 20, … words: what is in a bucket is in those before it too (Tu 2016)."""
-    chosen = ((f">{bound}", np.array(source_lengths) > bound) for bound in bounds)
-    return _buckets(chosen, source_lengths, statistics, resamples, seed)
+    chosen = [(f">{bound}", np.array(source_lengths) > bound) for bound in bounds]
+    there = [(name, which) for name, which in chosen if which.any()]
+    return _buckets(there, source_lengths, statistics, resamples, seed)
 
 
 def bucket_numbers(values: Iterable[int], bounds: tuple[int, ...]) -> np.ndarray:
@@ -73,8 +100,14 @@ def bucket_names(bounds: tuple[int, ...], first: int) -> list[str]:
     return [*names, f">{bounds[-1]}"]
 
 
+def _chosen(source_lengths: list[int], bounds: tuple[int, ...]) -> list[tuple[str, np.ndarray]]:
+    number = np.where(np.array(source_lengths) > 0, bucket_numbers(source_lengths, bounds), -1)
+    names = bucket_names(bounds, first=1)
+    return [(name, which) for place, name in enumerate(names) if (which := number == place).any()]
+
+
 def _buckets(
-    chosen: Iterable[tuple[str, np.ndarray]],
+    chosen: Sequence[tuple[str, np.ndarray]],
     source_lengths: list[int],
     statistics: np.ndarray,
     resamples: int,
@@ -82,14 +115,39 @@ def _buckets(
 ) -> list[Bucket]:
     if len(source_lengths) != statistics.shape[1]:
         raise ValueError(f"{statistics.shape[1]} hypotheses but {len(source_lengths)} source lengths")
-    return [_bucket(name, statistics[:, which], resamples, seed) for name, which in chosen if which.any()]
+    found = []
+    for name, which in chosen:
+        drawn = draws(int(which.sum()), resamples, seed)
+        found.append(_bucket(name, _drawn(statistics[:, which], drawn)))
+    return found
 
 
-def _bucket(name: str, statistics: np.ndarray, resamples: int, seed: int) -> Bucket:
-    sentences = statistics.shape[1]
-    totals = statistics.sum(1)
-    samples = mean_bleu(draws(sentences, resamples, seed) @ statistics)
-    low, high = interval(samples, sentences) if sentences >= ENOUGH else (None, None)
-    said, wanted = totals[:, :2].mean(0).tolist()
+class Drawn(NamedTuple):
+    """Sentences of a bucket: what is counted in each, and the BLEU of such sentences drawn anew."""
+
+    statistics: np.ndarray
+    samples: np.ndarray
+
+    @property
+    def bleu(self) -> float:
+        return float(mean_bleu(self.statistics.sum(1)))
+
+    def interval(self, samples: np.ndarray) -> tuple[float | None, float | None]:
+        sentences = self.statistics.shape[1]
+        return interval(samples, sentences) if sentences >= ENOUGH else (None, None)
+
+
+def _drawn(statistics: np.ndarray, drawn: np.ndarray) -> Drawn:
+    return Drawn(statistics, mean_bleu(drawn @ statistics))
+
+
+def _bucket(name: str, system: Drawn) -> Bucket:
+    sentences = system.statistics.shape[1]
+    said, wanted = system.statistics.sum(1)[:, :2].mean(0).tolist()
     ratio = said / wanted if wanted else 0.0
-    return Bucket(name, sentences, float(mean_bleu(totals)), low, high, said / sentences, wanted / sentences, ratio)
+    sure = system.interval(system.samples)
+    return Bucket(name, sentences, system.bleu, *sure, said / sentences, wanted / sentences, ratio)
+
+
+def _apart(baseline: Drawn, system: Drawn) -> Apart:
+    return Apart(system.bleu - baseline.bleu, *system.interval(system.samples - baseline.samples))

@@ -54,10 +54,10 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
     if columns:
         rows = zip((row["system"] for row in tables["systems"]), *columns.values(), strict=True)
         lines += ["", f"{mark} Other scores", "", *table(filled([["system", *map(words, columns)], *rows]))]
-    lines += ["", f"{mark} BLEU by source length", "", *_by_length(tables["by_length"])]
+    lines += ["", f"{mark} BLEU by source length", "", *_by_length(tables)]
     lines += ["", f"{mark} Over- and under-translation", "", ADEQUACY, "", *_rates(tables, "adequacy", tested)]
     if aligned:
-        lines += ["", f"{mark} Alignment error", "", ALIGNMENT, "", *_rates(tables, "alignment", aligned)]
+        lines += ["", f"{mark} Alignment error", "", alignment(tables).rstrip("\n")]
     if tables["not_compared"]:
         rows = ([one["run"], one["reason"]] for one in tables["not_compared"])
         lines += ["", f"{mark} Not compared", "", *table([["run", "reason"], *rows])]
@@ -65,6 +65,13 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
         rows = ([one["run"], one["note"]] for one in tables["notes"])
         lines += ["", f"{mark} Notes", "", *table([["run", "note"], *rows])]
     return "\n".join(lines) + "\n"
+
+
+def alignment(tables: Mapping[str, Any]) -> str:
+    measured = list(tables["alignment"].get(tables["baseline"], {}))
+    if not measured:
+        return "Not all systems were compared with the same alignments made by hand.\n"
+    return "\n".join([ALIGNMENT, "", *_rates(tables, "alignment", measured)]) + "\n"
 
 
 def _rates(tables: Mapping[str, Any], kind: str, tested: Sequence[str]) -> list[str]:
@@ -106,18 +113,28 @@ def _leaderboard(tables: Mapping[str, Any], names: Sequence[str]) -> list[list[A
     return [heads, *rows]
 
 
-def _by_length(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+def _by_length(tables: Mapping[str, Any]) -> list[str]:
     """Of few sentences there is no interval, and nothing to say."""
+    found, baseline = tables["by_length"], tables["baseline"]
     buckets = {bucket["name"]: bucket["sentences"] for of_system in found.values() for bucket in of_system}
     heads = ["system", *(f"{name} ({count})" for name, count in buckets.items())]
-    rows = ([system, *(_interval(bucket) for bucket in of)] for system, of in found.items())
-    about = "In source words, and how many sentences; 95 % intervals are each system's own, not of a difference."
+    rows = ([system, *(_of_length(bucket, system == baseline) for bucket in of)] for system, of in found.items())
+    about = (
+        "In source words, and how many sentences. Behind BLEU the difference to the baseline on these sentences, with "
+        "its 95 % interval; the baseline has the interval of its own BLEU."
+    )
     return [about, "", *table(filled([heads, *rows]))]
 
 
-def _interval(bucket: Mapping[str, Any]) -> str:
-    low, high = bucket["low"], bucket["high"]
-    return "" if low is None else f"{bucket['bleu']:.2f} [{low:.1f}, {high:.1f}]"
+def _of_length(bucket: Mapping[str, Any], is_baseline: bool) -> str:
+    if bucket["low"] is None:
+        return ""
+    if is_baseline:
+        return f"{bucket['bleu']:.2f} [{bucket['low']:.1f}, {bucket['high']:.1f}]"
+    if bucket.get("difference_low") is None:  # kept by earlier code
+        return f"{bucket['bleu']:.2f}"
+    low, high = signed(bucket["difference_low"]), signed(bucket["difference_high"])
+    return f"{bucket['bleu']:.2f} {signed(bucket['difference'])} [{low}, {high}]"
 
 
 def apart(difference: Mapping[str, Any]) -> str:

@@ -35,8 +35,9 @@ def in_short(tests: Mapping[str, Mapping[str, Any]]) -> str:
     spreads = {test: over for test, tables in tests.items() if (over := tables["spread_over_seeds"])}
     of_seeds = ", ".join(f"{over['deviation']:.2f} BLEU on {test}" for test, over in spreads.items())
     both = f"; over seeds by the spread that all systems have together, {of_seeds}. What both find is in bold"
+    first = "The best on average first" if len(tests) > 1 else "The best first"
     about = (
-        f"The best on average first. p are corrected (Holm) for the {len(bleu)} comparisons of this table: over "
+        f"{first}. p are corrected (Holm) for the {len(bleu)} comparisons of this table: over "
         f"sentences, of these runs{both if spreads else ''}. Δ has its 95 % interval over sentences, uncorrected."
     )
     lines = ["### In short", "", *([about, ""] if bleu else []), *_systems(tests, bleu), ""]

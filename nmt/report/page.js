@@ -190,7 +190,7 @@ function settingsThatDiffer() {
 }
 
 const MEASURES = [
-  ["words_too_often", "Said too often", "% of the reference's words"], ["words_left_out", "Left out", "% of the reference's words"],
+  ["words_too_often", "Said too often", "% of the reference's words, as the model splits them"], ["words_left_out", "Left out", "% of the reference's words, as the model splits them"],
   ["source_unattended", "Never attended to", "% of the source's words"], ["aer", "Alignment error", "AER, %"],
 ];
 
@@ -210,6 +210,11 @@ function ratesTable(kind, title) {
     make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, make("thead", {}, head), make("tbody", {}, ...rows))));
 }
 
+function ofLength(row, bucket) {
+  if (row.system === tables.baseline) return ` [${bucket.low.toFixed(1)}, ${bucket.high.toFixed(1)}]`;
+  return ` ${signed(bucket.difference)} [${signed(bucket.difference_low)}, ${signed(bucket.difference_high)}]`;
+}
+
 function lengthsAndErrors() {
   const buckets = new Map(Object.values(tables.by_length).flat().map(bucket => [bucket.name, bucket.sentences]));
   const names = [...buckets.keys()];
@@ -226,12 +231,12 @@ function lengthsAndErrors() {
   const head = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "system"), ...names.map(name => make("th", { scope: "col", class: "number" }, `${name} (${buckets.get(name)})`))));
   const rows = tables.systems.map(row => make("tr", {}, make("th", { scope: "row" }, row.system), ...names.map(name => {
     const bucket = tables.by_length[row.system].find(one => one.name === name);
-    return make("td", { class: "number" }, bucket ? bucket.bleu.toFixed(2) : "–", bucket && bucket.low !== null ? make("span", { class: "sd" }, ` [${bucket.low.toFixed(1)}, ${bucket.high.toFixed(1)}]`) : null);
+    return make("td", { class: "number" }, bucket ? bucket.bleu.toFixed(2) : "–", bucket && bucket.low !== null ? make("span", { class: "sd" }, ofLength(row, bucket)) : null);
   })));
   part("lengths", "Length, over- and under-translation", null, null, legend(), place,
     ratesTable("adequacy", "Over- and under-translation as a table: for each 100 words of the first reference, in words as BLEU counts them"),
     ...(tables.alignment[tables.baseline] ? [ratesTable("alignment", "Alignment error as a table: of attention while the references are said, in per cent")] : []),
-    make("details", { looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, "BLEU by length as a table"),
+    make("details", { looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, "BLEU by length as a table: behind it the difference to the baseline on these sentences with its 95 % interval; the baseline has the interval of its own BLEU"),
       make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, head, make("tbody", {}, ...rows)))));
 }
 

@@ -21,7 +21,7 @@ from nmt.errors import ConfigurationError, UserError
 from nmt.machine import said
 from nmt.report.compare import compare
 from nmt.report.kept import keep_runs, put_back
-from nmt.report.markdown import clock, sections, table
+from nmt.report.markdown import alignment, clock, sections, table
 from nmt.report.overview import in_short
 from nmt.report.paper_table import TABLE, markdown
 from nmt.report.reading import UnreadableError, is_number, read_json, read_yaml
@@ -98,9 +98,10 @@ def _papers(before: Sequence[Mapping[str, Any]], folders: Sequence[str]) -> list
 
 
 def _elsewhere(before: Sequence[Mapping[str, Any]], here: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """What went wrong, or was stopped, on another machine, and was not begun again on this one."""
+    """What another machine told of, and was neither put back nor begun again on this one: what went wrong, was stopped,
+    or was trained but never tested."""
     known = [set(of_the_model(row["overrides"])) for row in here]
-    return [row for row in before if row["status"] != "completed" and set(of_the_model(row["overrides"])) not in known]
+    return [row for row in before if set(of_the_model(row["overrides"])) not in known]
 
 
 def row_of(run: RunFolder) -> dict[str, Any]:
@@ -114,12 +115,26 @@ def row_of(run: RunFolder) -> dict[str, Any]:
 
 
 def results(studies: Mapping[str, Any]) -> str:
-    parts = [HEAD]
+    kept = {name: read_json(path) for name in studies if (path := RESULTS / f"{name}.json").exists()}
+    parts = [HEAD, _contents(studies, kept)]
     for name, study in studies.items():
         parts += [f"## {study['title']}\n\n{study['question'].strip()}\n\n", _commands(study["commands"])]
-        path = RESULTS / f"{name}.json"
-        parts.append(_kept(read_json(path), study) if path.exists() else "\nNot run yet.\n")
+        parts.append(_kept(kept[name], study) if name in kept else "\nNot run yet.\n")
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def _contents(studies: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
+    rows = [["study", "in a line"]]
+    for name, study in studies.items():
+        states = [run["status"] for run in kept[name]["runs"]] if name in kept else []
+        done = f"{states.count('completed')} of {study.get('planned', len(states))} runs" if states else "not run yet"
+        rows.append([f"[{study['title']}](#{_anchor(study['title'])})", study.get("finding", done)])
+    return "\n".join(table(rows)) + "\n"
+
+
+def _anchor(title: str) -> str:
+    """As GitHub makes it of a heading."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
 def _commands(commands: list[str]) -> str:
@@ -127,17 +142,24 @@ def _commands(commands: list[str]) -> str:
 
 
 def _kept(kept: Mapping[str, Any], study: Mapping[str, Any]) -> str:
+    """What was found in the open, all else folded."""
     tests, parts = kept["tests"], []
     if study.get("reading"):
         parts.append(f"### What it says\n\n{study['reading'].strip()}\n")
     parts += [markdown(paper, level=3) for paper in kept.get("papers", [])]
-    if len(tests) > 1:
+    if study.get("asks") == "alignment":
+        parts += [f"### In short\n\n{alignment(tables)}" for tables in tests.values()]
+    elif tests:
         parts.append(in_short(tests))
-    parts += [f"### {test}\n\n{sections(tables, level=4)}" for test, tables in tests.items()]
-    parts.append(f"### The runs\n\n{_runs(kept['runs'])}")
+    parts += [_folded(f"All tables of {test}", sections(tables, level=4)) for test, tables in tests.items()]
+    parts.append(_folded("The runs", _runs(kept["runs"])))
     if (waiting := study.get("planned", 0) - len(kept["runs"])) > 0:
         parts.append(f"{waiting} more {'has' if waiting == 1 else 'have'} not begun.\n")
     return "\n".join(parts)
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
 def _runs(rows: list[Mapping[str, Any]]) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.evaluation import adequacy, alignment_error
-from nmt.evaluation.by_length import BOUNDS, by_length
+from nmt.evaluation.by_length import BOUNDS, compare_by_length
 from nmt.evaluation.significance import compare_rates, compare_systems, over_seeds, spread_over_seeds
 from nmt.report.compared import Compared, Field, System, not_independent
 from nmt.report.evaluated import Sentence
@@ -188,12 +188,10 @@ def _length(sentence: Sentence) -> int:
     return len(words) - (words[-1] == SPECIAL[END]) if words else len(sentence.source.split())
 
 
-def _by_length(found: Field, resamples: int) -> dict[str, Any]:
+def _by_length(found: Field, resamples: int) -> dict[str, list[dict[str, Any]]]:
     """Lengths are those of the baseline's source words."""
-    first = found.baseline.members[0].on
-    lengths = [_length(one) for one in first.sentences]
-    how = {"bounds": BOUNDS if np.percentile(lengths, 95) > LONG else SHORT_BOUNDS, "resamples": resamples}
-    return {
-        system.name: [bucket._asdict() for bucket in by_length(lengths, system.statistics, **how)]
-        for system in found.systems
-    }
+    lengths = [_length(one) for one in found.baseline.members[0].on.sentences]
+    bounds = BOUNDS if np.percentile(lengths, 95) > LONG else SHORT_BOUNDS
+    statistics = {system.name: system.statistics for system in found.systems}
+    told = compare_by_length(lengths, found.baseline.statistics, statistics, bounds=bounds, resamples=resamples)
+    return {name: [bucket._asdict() | apart._asdict() for bucket, apart in of] for name, of in told.items()}

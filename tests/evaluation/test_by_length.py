@@ -5,7 +5,7 @@ import pytest
 
 from nmt.errors import ConfigurationError
 from nmt.evaluation.bleu import corpus_bleu, sentence_statistics
-from nmt.evaluation.by_length import ENOUGH, bucket_names, by_length, longer_than
+from nmt.evaluation.by_length import ENOUGH, bucket_names, by_length, compare_by_length, longer_than
 from nmt.evaluation.significance import draws
 
 REFERENCES = ["a b c d e", "f g h i j k", "l m n o p", "q r s t u v w", "a b c d"]
@@ -65,6 +65,31 @@ def test_of_several_runs_the_mean_is_told():
     assert bucket.words == (5 + 4 + 5 + 2) / 4
     assert bucket.length_ratio == pytest.approx((9 + 7) / (11 + 11))
     assert alone[1].low < bucket.low < bucket.high <= max(one.high for one in alone)
+
+
+def test_systems_are_set_apart_by_the_same_draws_in_each_bucket():
+    others = ["a b c d e", "f g", "l m x", "q r s t", "a b"]
+    own, other = (counted(lines * 10, [REFERENCES * 10]) for lines in (HYPOTHESES, others))
+    systems = {"own": own, "other": other}
+    found = compare_by_length(LENGTHS * 10, own, systems, resamples=50, seed=3)
+    assert [bucket for bucket, _ in found["other"]] == by_length(LENGTHS * 10, other, resamples=50, seed=3)
+    (_, first), *_, (_, last) = found["other"]
+    in_bucket = [index for index, length in enumerate(LENGTHS * 10) if length <= 10]
+    scores = []
+    for times in draws(len(in_bucket), 50, 3):
+        drawn = np.repeat(in_bucket, times)
+        references = [(REFERENCES * 10)[index] for index in drawn]
+        scores.append(
+            [corpus_bleu([(lines * 10)[i] for i in drawn], references).score for lines in (others, HYPOTHESES)]
+        )
+    differences = [one - baseline for one, baseline in scores]
+    whole = [corpus_bleu(lines[:2], REFERENCES[:2]).score for lines in (others, HYPOTHESES)]
+    assert first.difference == pytest.approx(whole[0] - whole[1])
+    assert (first.difference_low, first.difference_high) == pytest.approx(
+        tuple(np.percentile(differences, (2.5, 97.5)))
+    )
+    assert (last.difference_low, last.difference_high) == (None, None)  # of ten sentences
+    assert {apart for _, apart in found["own"]} == {(0.0, 0.0, 0.0), (0.0, None, None)}
 
 
 @pytest.mark.parametrize("sentences", [1, ENOUGH - 1])

@@ -85,6 +85,21 @@ def test_over_and_under_translation_come_with_difference_and_p(sweep, tmp_path):
     assert "words left out" not in text.split("## Other scores")[1].split("##")[0]
 
 
+def test_lengths_set_systems_apart_on_their_own_sentences(sweep, tmp_path):
+    lines = [(" ".join(["ma"] * length), " ".join(["ma", "pu"] * length)) for length in [4, 14] for _ in range(25)]
+    for name, mistakes in (("a", 0.4), ("b", 0.1)):
+        write_run(tmp_path / name, lines=lines, mistakes=mistakes, changes={"dropout": mistakes})
+    _, text, tables = compared(tmp_path, tmp_path / "a", tmp_path / "b", baseline="a")
+    own, other = tables["by_length"]["a"], tables["by_length"]["b"]
+    assert [bucket["name"] for bucket in own] == ["1–5", "11–15"]
+    for bucket, base in zip(other, own, strict=True):
+        assert (base["difference"], base["difference_low"], base["difference_high"]) == (0, 0, 0)
+        assert bucket["difference"] == pytest.approx(bucket["bleu"] - base["bleu"])
+        assert 0 < bucket["difference_low"] < bucket["difference"] < bucket["difference_high"]
+        shown = f"{bucket['bleu']:.2f} +{bucket['difference']:.2f} [+{bucket['difference_low']:.2f}, "
+        assert shown in text.split("## BLEU by source length")[1]
+
+
 def test_alignment_error_comes_with_difference_and_p(sweep, tmp_path):
     for run, right in (("attention=additive,seed=1", 1), ("attention=additive,seed=2", 2), ("attention=dot,seed=1", 2)):
         with_alignments(sweep / run, right)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from report.folders import write_run
+from report.folders import with_alignments, write_run
 
 import nmt.report.results as page
 from nmt.errors import ConfigurationError, UserError
@@ -81,8 +81,11 @@ def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
     assert "\n1 more has not begun.\n" in text
     assert "| damaged |  | summary.json" in text
     assert "#### Not compared" in text
-    assert "sweep=kinds\n\n### What it says\n\nThe one.\n\n### test\n" in text
-    assert "### In short" not in text  # there is but one test set
+    assert "sweep=kinds\n\n### What it says\n\nThe one.\n\n### In short\n" in text
+    assert "| [Two kinds](#two-kinds) | 2 of 5 runs |" in text
+    opened, folded = text.split("<details><summary>All tables of test</summary>")
+    assert "| dot |" in opened
+    assert "#### BLEU by source length" in folded
     assert (tmp_path / "kinds" / "kinds_test.html").exists()
     for folder in (tmp_path / "kinds").iterdir():
         folder.rename(tmp_path / folder.name)
@@ -130,6 +133,23 @@ def test_a_system_of_fewer_seeds_on_one_test_set_is_one_line(results, tmp_path):
     lines = text.split("### In short\n\n")[1].split("\n\n")[1].split("\n")[2:]
     assert sorted(line.split(" | ")[:2] for line in lines) == [["| a=additive", "2 / 1"], ["| a=dot", "2 / 1"]]
     assert all("|  |  |" not in line for line in lines if "a=dot" in line)
+
+
+def test_a_study_that_asks_for_alignment_shows_its_error_in_the_open(results, tmp_path):
+    (tmp_path / "docs" / "results" / "studies.yaml").write_text(
+        yaml.safe_dump({"kinds": STUDY | {"asks": "alignment"}})
+    )
+    write_run(tmp_path / "kinds" / "additive")
+    write_run(tmp_path / "kinds" / "dot", changes={"dropout": 0.5})
+    opened, _ = results("keep", "kinds")[0].split("<details><summary>All tables")
+    assert "### In short\n\nNot all systems were compared with the same alignments made by hand.\n" in opened
+    for run, right in (("additive", 1), ("dot", 2)):
+        with_alignments(tmp_path / "kinds" / run, right)
+    opened, _ = results("keep", "kinds")[0].split("<details><summary>All tables")
+    table = opened.split("### In short")[1]
+    assert "| system | AER | Δ | p (sentences) | SAER |" in table
+    assert all(f"\n| {run} | " in table for run in ("additive", "dot"))
+    assert "BLEU" not in table
 
 
 def test_the_table_of_a_paper_that_a_sweep_made_is_kept_and_shown(results, tmp_path):
@@ -184,6 +204,16 @@ def test_what_failed_on_another_machine_stays_until_it_is_begun_again(results, t
     write_run(tmp_path / "kinds" / "dot", overrides=("threads=1", "attention=dot"))  # it is the same that is trained
     text, kept = results("keep", "kinds")
     assert [row["status"] for row in kept["runs"]] == ["completed", "completed"]
+
+
+def test_what_was_trained_and_never_tested_stays_with_its_score_on_validation(results, tmp_path):
+    write_run(tmp_path / "kinds" / "additive", overrides=("attention=additive",))
+    untested = write_run(tmp_path / "kinds" / "dot", overrides=("attention=dot",))
+    shutil.rmtree(untested / "test")
+    _, kept = results("keep", "kinds")
+    shutil.rmtree(untested)
+    assert results("keep", "kinds")[1]["runs"] == kept["runs"]
+    assert [row["run"] for row in kept["runs"]] == ["additive", "dot"]
 
 
 OWN = Path(__file__).parents[2] / "docs" / "results"
