@@ -55,7 +55,14 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
         rows = zip((row["system"] for row in tables["systems"]), *columns.values(), strict=True)
         lines += ["", f"{mark} Other scores", "", *table(filled([["system", *map(words, columns)], *rows]))]
     lines += ["", f"{mark} BLEU by source length", "", *_by_length(tables)]
-    lines += ["", f"{mark} Over- and under-translation", "", ADEQUACY, "", *_rates(tables, "adequacy", tested)]
+    lines += [
+        "",
+        f"{mark} Over- and under-translation",
+        "",
+        ADEQUACY,
+        "",
+        *_rates(tables["adequacy"], tables["baseline"], tested),
+    ]
     if aligned:
         lines += ["", f"{mark} Alignment error", "", alignment(tables).rstrip("\n")]
     if tables["not_compared"]:
@@ -68,17 +75,20 @@ def sections(tables: Mapping[str, Any], level: int) -> str:
 
 
 def alignment(tables: Mapping[str, Any]) -> str:
-    measured = list(tables["alignment"].get(tables["baseline"], {}))
-    if not measured:
+    """The least error first."""
+    found, baseline = tables["alignment"], tables["baseline"]
+    if not found:
         return "Not all systems were compared with the same alignments made by hand.\n"
-    return "\n".join([ALIGNMENT, "", *_rates(tables, "alignment", measured)]) + "\n"
+    measured = list(found[baseline])
+    best_first = dict(sorted(found.items(), key=lambda of_system: of_system[1][measured[0]]["value"]))
+    return "\n".join([ALIGNMENT, "", *_rates(best_first, baseline, measured)]) + "\n"
 
 
-def _rates(tables: Mapping[str, Any], kind: str, tested: Sequence[str]) -> list[str]:
+def _rates(found: Mapping[str, Any], baseline: str, tested: Sequence[str]) -> list[str]:
     heads = ["system", *(head for name in tested for head in (words(name), "Δ", "p (sentences)", "p (seeds)"))]
     rows = []
-    for system, rates in tables[kind].items():
-        own = system == tables["baseline"]
+    for system, rates in found.items():
+        own = system == baseline
         rows.append([system])
         for rate in map(rates.get, tested):
             with_p = ["baseline", "", ""] if own else [signed(rate["difference"]), p(rate["p"]), p(rate["p_seeds"])]

@@ -148,7 +148,7 @@ def test_a_study_that_asks_for_alignment_shows_its_error_in_the_open(results, tm
     opened, _ = results("keep", "kinds")[0].split("<details><summary>All tables")
     table = opened.split("### In short")[1]
     assert "| system | AER | Δ | p (sentences) | SAER |" in table
-    assert all(f"\n| {run} | " in table for run in ("additive", "dot"))
+    assert -1 < table.index("\n| dot | ") < table.index("\n| additive | ")  # more of its links are right
     assert "BLEU" not in table
 
 
