@@ -1,6 +1,6 @@
 """A comparison's tables as Markdown."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nmt.report.spread import shown
@@ -28,50 +28,56 @@ def markdown(tables: Mapping[str, Any]) -> str:
 
 def sections(tables: Mapping[str, Any], level: int) -> str:
     """What there is to say of a comparison, under headings of this level."""
-    names, mark = [score["name"] for score in tables["scores"]], "#" * level
-    tested = list(tables["adequacy"][tables["baseline"]])  # in a table of their own, with p
-    aligned = list(tables.get("alignment", {}).get(tables["baseline"], {}))  # and these
-    others = [name for name in names if name not in (*FIRST, *tested, *aligned)]
+    lines = [_about(tables), "", *table(filled(_leaderboard(tables)))]
+    for heading, said in _parts(tables):
+        lines += ["", f"{'#' * level} {heading}", "", *said]
+    return "\n".join(lines) + "\n"
+
+
+def _about(tables: Mapping[str, Any]) -> str:
     over, by_seeds = tables["spread_over_seeds"], ""
     if over:
         by_seeds = (
             ", over seeds by Student's t with the spread that all systems have together "
             f"({over['deviation']:.2f} BLEU, {over['degrees']} degrees of freedom)"
         )
-    lines = [
+    return (
         f"{tables['sentences']} sentences; ± is the standard deviation over seeds. Differences are to "
         f"{_text(tables['baseline'])}, in BLEU alone, with 95 % intervals over sentences; p is two-sided and of each "
         f"comparison by itself: over sentences by paired bootstrap ({tables['resamples']} resamples, BLEU the mean "
-        f"over seeds){by_seeds}. sacrebleu {_text(tables['signature'])}",
-        "",
-        *table(filled(_leaderboard(tables, [name for name in FIRST if name in names]))),
-    ]
-    columns = {name: [shown(row["scores"].get(name)) for row in tables["systems"]] for name in ["bleu", *others]}
+        f"over seeds){by_seeds}. sacrebleu {_text(tables['signature'])}"
+    )
+
+
+def _parts(tables: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    tested = list(tables["adequacy"][tables["baseline"]])  # in a table of their own, with p
+    aligned = list(tables.get("alignment", {}).get(tables["baseline"], {}))  # and these
+    if others := _other_scores(tables, besides=(*FIRST, *tested, *aligned)):
+        yield "Other scores", others
+    yield "BLEU by source length", _by_length(tables)
+    rates = _rates(tables["adequacy"], tables["baseline"], tested)
+    yield "Over- and under-translation", [ADEQUACY, "", *rates]
+    if aligned:
+        yield "Alignment error", [alignment(tables).rstrip("\n")]
+    if tables["not_compared"]:
+        rows = ([one["run"], one["reason"]] for one in tables["not_compared"])
+        yield "Not compared", table([["run", "reason"], *rows])
+    if tables["notes"]:
+        rows = ([one["run"], one["note"]] for one in tables["notes"])
+        yield "Notes", table([["run", "note"], *rows])
+
+
+def _other_scores(tables: Mapping[str, Any], besides: Sequence[str]) -> list[str]:
+    names = [score["name"] for score in tables["scores"] if score["name"] not in besides]
+    columns = {name: [shown(row["scores"].get(name)) for row in tables["systems"]] for name in ["bleu", *names]}
     bleu = columns.pop("bleu")
     if columns.get("bleu_lowercase") == bleu:  # of lowercased text it is the same, and cased BLEU says nothing
         del columns["bleu_lowercase"]
         columns.pop("bleu_13a", None)
-    if columns:
-        rows = zip((row["system"] for row in tables["systems"]), *columns.values(), strict=True)
-        lines += ["", f"{mark} Other scores", "", *table(filled([["system", *map(words, columns)], *rows]))]
-    lines += ["", f"{mark} BLEU by source length", "", *_by_length(tables)]
-    lines += [
-        "",
-        f"{mark} Over- and under-translation",
-        "",
-        ADEQUACY,
-        "",
-        *_rates(tables["adequacy"], tables["baseline"], tested),
-    ]
-    if aligned:
-        lines += ["", f"{mark} Alignment error", "", alignment(tables).rstrip("\n")]
-    if tables["not_compared"]:
-        rows = ([one["run"], one["reason"]] for one in tables["not_compared"])
-        lines += ["", f"{mark} Not compared", "", *table([["run", "reason"], *rows])]
-    if tables["notes"]:
-        rows = ([one["run"], one["note"]] for one in tables["notes"])
-        lines += ["", f"{mark} Notes", "", *table([["run", "note"], *rows])]
-    return "\n".join(lines) + "\n"
+    if not columns:
+        return []
+    rows = zip((row["system"] for row in tables["systems"]), *columns.values(), strict=True)
+    return table(filled([["system", *map(words, columns)], *rows]))
 
 
 def alignment(tables: Mapping[str, Any]) -> str:
@@ -96,7 +102,9 @@ def _rates(found: Mapping[str, Any], baseline: str, tested: Sequence[str]) -> li
     return table(filled([heads, *rows]))
 
 
-def _leaderboard(tables: Mapping[str, Any], names: Sequence[str]) -> list[list[Any]]:
+def _leaderboard(tables: Mapping[str, Any]) -> list[list[Any]]:
+    there = {score["name"] for score in tables["scores"]}
+    names = [name for name in FIRST if name in there]
     several = any(len(row["runs"]) > 1 for row in tables["systems"])
     heads = ["system", *(["n"] if several else []), *(words(name) for name in names), "Δ BLEU", "p (sentences)"]
     heads += ["p (seeds)", tables["validation"] or "", "parameters", "tokens/s", "time", "steps", *tables["settings"]]
