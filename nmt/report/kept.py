@@ -7,11 +7,13 @@ sets come with licences of their own, so their texts are not kept: they are read
 import gzip
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import yaml
 from omegaconf import OmegaConf
@@ -44,7 +46,7 @@ PROBLEMS = (
 def keep_runs(runs: Sequence[RunFolder], tests: Sequence[str], place: Path) -> Iterator[str]:
     """What is completed and evaluated, as `place`/its folder.json.gz. Says what is not, or replaces another run."""
     for run in runs:
-        path = place / f"{_within_the_project(run.folder)}{SUFFIX}"
+        path = place / _file_name(_within_the_project(run.folder))
         try:
             run.must_be_completed()
         except UnreadableError:  # the comparison says why
@@ -83,11 +85,16 @@ def _within_the_project(folder: Path | str) -> Path:
     return path
 
 
+def _file_name(folder: Path) -> str:
+    """Fit for every file system that a clone may lie on."""
+    return re.sub(r'["*<>?|:\\%]', lambda found: f"%{ord(found[0]):02X}", str(folder)) + SUFFIX
+
+
 def _kept(folders: Sequence[str], place: Path) -> Iterator[tuple[Path, Path]]:
     for folder in map(_within_the_project, folders):
-        for path in [place / f"{folder}{SUFFIX}", *sorted((place / folder).rglob(f"*{SUFFIX}"))]:
+        for path in [place / _file_name(folder), *sorted((place / folder).rglob(f"*{SUFFIX}"))]:
             if path.is_file():
-                yield path.relative_to(place).with_name(path.name.removesuffix(SUFFIX)), path
+                yield Path(unquote(str(path.relative_to(place)).removesuffix(SUFFIX))), path
 
 
 def _read(path: Path) -> dict[str, Any]:

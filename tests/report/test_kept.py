@@ -144,6 +144,16 @@ def test_texts_of_test_sets_and_places_on_a_machine_are_not_kept(sweep):
     assert str(Path.cwd()) not in text
 
 
+def test_a_folder_that_not_every_file_system_can_name_is_kept_and_put_back(sweep):
+    folder = (sweep / "a").rename(sweep / 'fresh=[a.*],x={y:["z=1%20"]}')
+    assert kept(folder) == []
+    [path] = Path("kept").rglob("*.gz")
+    assert not set(path.name) & set('"*<>?|:')
+    shutil.rmtree(folder)
+    assert put_back([str(sweep)], Path("kept")) == {folder: ""}
+    assert (folder / "test" / "scores.json").is_file()
+
+
 def test_an_ensemble_finds_its_texts_by_its_first_member(sweep):
     ensemble = Path("multirun", "both")
     shutil.copytree(sweep / "a" / "test", ensemble / "test")
