@@ -212,7 +212,7 @@ def _explain_configuration(error: BaseException) -> str | None:
         return None  # the cause knows more
     if isinstance(error, InstantiationException):
         return _explain_instantiation(error)
-    if isinstance(error, OmegaConfBaseException) and "hydra.runtime.output_dir" in str(error):
+    if "--resolve" in sys.argv and "hydra.runtime.output_dir" in str(error):
         return "--resolve: a run has no folder before it begins; resolve a part that does not name it: -p trainer"
     if isinstance(error, OmegaConfBaseException):
         return _explain_key(error)

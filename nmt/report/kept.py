@@ -46,7 +46,7 @@ PROBLEMS = (
 def keep_runs(runs: Sequence[RunFolder], tests: Sequence[str], place: Path) -> Iterator[str]:
     """What is completed and evaluated, as `place`/its folder.json.gz. Says what is not, or replaces another run."""
     for run in runs:
-        path = place / _file_name(_within_the_project(run.folder))
+        path = place / f"{_nameable(_within_the_project(run.folder))}{SUFFIX}"
         try:
             run.must_be_completed()
         except UnreadableError:  # the comparison says why
@@ -85,14 +85,14 @@ def _within_the_project(folder: Path | str) -> Path:
     return path
 
 
-def _file_name(folder: Path) -> str:
-    """Fit for every file system that a clone may lie on."""
-    return re.sub(r'["*<>?|:\\%]', lambda found: f"%{ord(found[0]):02X}", str(folder)) + SUFFIX
+def _nameable(folder: Path) -> str:
+    """On every file system that a clone may lie on."""
+    return re.sub(r'["*<>?|:\\%]', lambda found: f"%{ord(found[0]):02X}", str(folder))
 
 
 def _kept(folders: Sequence[str], place: Path) -> Iterator[tuple[Path, Path]]:
-    for folder in map(_within_the_project, folders):
-        for path in [place / _file_name(folder), *sorted((place / folder).rglob(f"*{SUFFIX}"))]:
+    for name in map(_nameable, map(_within_the_project, folders)):
+        for path in [place / f"{name}{SUFFIX}", *sorted((place / name).rglob(f"*{SUFFIX}"))]:
             if path.is_file():
                 yield Path(unquote(str(path.relative_to(place)).removesuffix(SUFFIX))), path
 

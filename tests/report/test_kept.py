@@ -145,10 +145,11 @@ def test_texts_of_test_sets_and_places_on_a_machine_are_not_kept(sweep):
 
 
 def test_a_folder_that_not_every_file_system_can_name_is_kept_and_put_back(sweep):
+    sweep = sweep.rename(sweep.with_name("kinds: 50%"))
     folder = (sweep / "a").rename(sweep / 'fresh=[a.*],x={y:["z=1%20"]}')
     assert kept(folder) == []
     [path] = Path("kept").rglob("*.gz")
-    assert not set(path.name) & set('"*<>?|:')
+    assert not set(str(path)) & set('"*<>?|:')
     shutil.rmtree(folder)
     assert put_back([str(sweep)], Path("kept")) == {folder: ""}
     assert (folder / "test" / "scores.json").is_file()
