@@ -58,20 +58,23 @@ class Spread(NamedTuple):
 
 
 def compare_systems(
-    own: np.ndarray, systems: dict[str, np.ndarray], *, resamples: int = 1000, seed: int = 12345
+    own: np.ndarray, systems: dict[str, np.ndarray], *, resamples: int = 1000, together: int = 1, seed: int = 12345
 ) -> list[Comparison]:
     """The baseline, then each system against it.
 
-    All by the same draws, so that what is compared is the systems.
+    All by the same draws, so that what is compared is the systems; `together` sentences, one after another, are drawn
+    and dealt out as one.
     """
-    sentences = own.shape[1]
-    drawn = draws(sentences, resamples, seed)
-    own_samples = mean_bleu(drawn @ own)
-    found = [Comparison("baseline", _corpus_bleu(own), *interval(own_samples, sentences))]
+    sentences, own_blocks = own.shape[1], blocks(own, together)
+    count = own_blocks.shape[1]
+    drawn = draws(count, resamples, seed)
+    own_samples = mean_bleu(drawn @ own_blocks)
+    found = [Comparison("baseline", _corpus_bleu(own), *interval(own_samples, count))]
     for name, other in systems.items():
         if other.shape[1] != sentences:
             raise ValueError(f"{name}: {other.shape[1]} sentences but {sentences} of the baseline")
-        samples = mean_bleu(drawn @ other)
+        other_blocks = blocks(other, together)
+        samples = mean_bleu(drawn @ other_blocks)
         bleu, differences = _corpus_bleu(other), samples - own_samples
         difference = bleu - found[0].bleu
         better, worse = replaced_sentences(own, other)
@@ -79,11 +82,11 @@ def compare_systems(
             Comparison(
                 name,
                 bleu,
-                *interval(samples, sentences),
+                *interval(samples, count),
                 difference,
-                *interval(differences, sentences),
-                p_bootstrap=bootstrap_p(differences, difference) if sentences > 1 else None,
-                p_randomization=randomization_p(own, other, resamples, seed),
+                *interval(differences, count),
+                p_bootstrap=bootstrap_p(differences, difference) if count > 1 else None,
+                p_randomization=randomization_p(own_blocks, other_blocks, resamples, seed),
                 better=better,
                 worse=worse,
                 p_sign=sign_test_p(better, worse),
@@ -98,21 +101,29 @@ def compare_rates(
     rates: Callable[[np.ndarray], np.ndarray],
     *,
     resamples: int = 1000,
+    together: int = 1,
     seed: int = 12345,
 ) -> dict[str, list[Rate]]:
     """Of each system the rates that `rates` makes of the sums over sentences of what is counted in each, (run,
     sentence, counts); tested like BLEU."""
-    sentences = own.shape[1]
-    drawn = draws(sentences, resamples, seed)
-    own_rates, own_samples = rates(own.sum(1)).mean(0), rates(drawn @ own).mean(0)
+    own_blocks = blocks(own, together)
+    count = own_blocks.shape[1]
+    drawn = draws(count, resamples, seed)
+    own_rates, own_samples = rates(own.sum(1)).mean(0), rates(drawn @ own_blocks).mean(0)
     found = {}
     for name, other in systems.items():
-        values, differences = rates(other.sum(1)).mean(0), rates(drawn @ other).mean(0) - own_samples
+        values, samples = rates(other.sum(1)).mean(0), rates(drawn @ blocks(other, together)).mean(0)
         found[name] = [
-            Rate(float(value), float(value - base), bootstrap_p(of_rate, value - base) if sentences > 1 else None)
-            for value, base, of_rate in zip(values, own_rates, differences.T, strict=True)
+            Rate(float(value), float(value - base), bootstrap_p(of_rate, value - base) if count > 1 else None)
+            for value, base, of_rate in zip(values, own_rates, (samples - own_samples).T, strict=True)
         ]
     return found
+
+
+def blocks(counted: np.ndarray, together: int) -> np.ndarray:
+    """(run, sentence, counts) summed over so many sentences, one after another; the last have what is left. Sentences
+    of a document are alike, and to draw each by itself takes them for more than they are (Künsch 1989)."""
+    return np.add.reduceat(counted, range(0, counted.shape[1], together), axis=1)
 
 
 @lru_cache(maxsize=8)

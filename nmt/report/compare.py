@@ -36,7 +36,7 @@ def compare(folders: Sequence[str], settings: DictConfig) -> str:
         raise UserError("nothing to compare: python compare.py RUN_OR_SWEEP …; --help says more")
     found = compared(folders, settings.test, settings.baseline)
     content = contents(found, settings.megabytes * 1e6)
-    tables = tabulated(found, settings.resamples)
+    tables = tabulated(found, settings.resamples, _together(settings.together, found))
     write_text(output, assembled(tables, content))
     write_text(output.with_suffix(".md"), markdown(tables))
     write_json(output.with_suffix(".json"), tables)
@@ -55,8 +55,18 @@ def _output(settings: DictConfig) -> Path:
     output = Path(str(settings.output))
     if output.suffix != ".html":
         raise ConfigurationError(f"output={output}: must end with .html; the tables lie beside it as .md and .json")
-    for key, least in (("resamples", 1), ("megabytes", 0)):
+    for key, least in (("resamples", 1), ("together", 1), ("megabytes", 0)):
         if settings[key] < least:
             raise ConfigurationError(f"{key}={settings[key]}: must be at least {least}")
     output.parent.mkdir(parents=True, exist_ok=True)
     return output
+
+
+def _together(together: int, found: Field) -> int:
+    """Drawn in less than two pieces a test set is always the same."""
+    sentences = len(found.runs[0].on.sentences)
+    if 1 < together >= sentences:
+        raise ConfigurationError(
+            f"together={together}: {found.test} has {sentences} sentences, drawn in at least two pieces"
+        )
+    return together

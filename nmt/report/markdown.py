@@ -44,9 +44,14 @@ def _about(tables: Mapping[str, Any]) -> str:
     return (
         f"{tables['sentences']} sentences; ± is the standard deviation over seeds. Differences are to "
         f"{_text(tables['baseline'])}, in BLEU alone, with 95 % intervals over sentences; p is two-sided and of each "
-        f"comparison by itself: over sentences by paired bootstrap ({tables['resamples']} resamples, BLEU the mean "
-        f"over seeds){by_seeds}. sacrebleu {_text(tables['signature'])}"
+        f"comparison by itself: over sentences by paired bootstrap ({tables['resamples']} "
+        f"resamples{_together(tables)}, BLEU the mean over seeds){by_seeds}. sacrebleu {_text(tables['signature'])}"
     )
+
+
+def _together(tables: Mapping[str, Any]) -> str:
+    together = tables.get("together", 1)
+    return f", {together} sentences at a time" if together > 1 else ""
 
 
 def _parts(tables: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:

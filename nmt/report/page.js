@@ -40,7 +40,7 @@ function columns() {
   return [
     ...scores,
     { key: "difference", head: "Δ BLEU", title: `to ${tables.baseline}`, number: true, first: -1, value: row => at(row, "bleu") ?? 0, cell: row => [row.difference ? signed(row.difference.bleu) : "0"] },
-    p("p", several ? "p, sentences" : "p", `paired bootstrap over sentences, ${tables.resamples} resamples${several ? "; BLEU is the mean over seeds" : ""}`, row => at(row, "by_sentence", "p_bootstrap") ?? undefined),
+    p("p", several ? "p, sentences" : "p", `paired bootstrap over sentences${tables.together > 1 ? `, ${tables.together} at a time` : ""}, ${tables.resamples} resamples${several ? "; BLEU is the mean over seeds" : ""}`, row => at(row, "by_sentence", "p_bootstrap") ?? undefined),
     ...(tables.spread_over_seeds ? [p("p_seeds", "p, seeds", `Student's t with the spread over seeds that all systems have together: ${tables.spread_over_seeds.deviation.toFixed(2)} BLEU`, row => at(row, "p_seeds") ?? undefined)] : []),
     ...(tables.validation ? [{ key: "validation", head: tables.validation, title: "on validation, what the checkpoint was chosen by", number: true, first: /loss|perplexity/.test(tables.validation) ? 1 : -1, value: row => row.validation?.mean, cell: row => shownSpread(row.validation, value => value.toFixed(2)) }] : []),
     { key: "parameters", head: "parameters", number: true, value: row => row.parameters ?? undefined, cell: row => [row.parameters === null ? "–" : whole(row.parameters)] },

@@ -23,24 +23,25 @@ SHORT_BOUNDS = (5, 10, 15, 20, 25, 30)  # where few sources are longer
 LONG = 30
 
 
-def tabulated(found: Field, resamples: int) -> dict[str, Any]:
+def tabulated(found: Field, resamples: int, together: int = 1) -> dict[str, Any]:
     first = found.baseline.members[0].on
-    differences = _differences(found, resamples)
+    drawing = {"resamples": resamples, "together": together}
+    differences = _differences(found, drawing)
     over = spread_over_seeds(system.bleu_by_seed for system in found.systems)
     tables = {
         "test": found.test,
         "sentences": len(first.sentences),
         "signature": first.signatures.get("bleu", ""),
         "baseline": found.baseline.name,
-        "resamples": resamples,
+        **drawing,
         "scores": _score_names(found.runs),
         "validation": _monitored(found.runs),
         "spread_over_seeds": over._asdict() if over else None,
         "settings": list(found.systems[0].settings),
         "systems": [_row(system, differences.get(system.name)) for system in found.systems],
         "by_length": _by_length(found, resamples),
-        "adequacy": _adequacy(found, resamples),
-        "alignment": _alignment(found, resamples),
+        "adequacy": _adequacy(found, drawing),
+        "alignment": _alignment(found, drawing),
         "not_compared": [one._asdict() for one in found.left_out],
         "notes": [
             *({"run": one.name, "note": note} for one in found.runs for note in one.run.notes),
@@ -121,14 +122,14 @@ def _speed(run: RunFolder) -> float | None:
     return run.curves.speed or (last.get("train/tokens_per_second") if isinstance(last, Mapping) else None)
 
 
-def _differences(found: Field, resamples: int) -> dict[str, dict[str, Any]]:
+def _differences(found: Field, drawing: Mapping[str, int]) -> dict[str, dict[str, Any]]:
     """To the baseline, of all systems but itself: over sentences, and over seeds."""
     own = found.baseline
     others = [system for system in found.systems if system is not own]
     if not others:
         return {}
     statistics = {system.name: system.statistics for system in others}
-    by_sentence = compare_systems(own.statistics, statistics, resamples=resamples)
+    by_sentence = compare_systems(own.statistics, statistics, **drawing)
     by_seed = over_seeds(own.bleu_by_seed, {system.name: system.bleu_by_seed for system in others})
     return {
         system.name: {
@@ -145,21 +146,21 @@ def _by_sentence(comparison: Any) -> dict[str, Any]:
     return {name: getattr(comparison, name) for name in (*kept, "better", "worse")}
 
 
-def _adequacy(found: Field, resamples: int) -> dict[str, dict[str, dict[str, Any]]]:
+def _adequacy(found: Field, drawing: Mapping[str, int]) -> dict[str, dict[str, dict[str, Any]]]:
     """Over- and under-translation of each system."""
     counts = {system.name: np.array([one.on.adequacy for one in system.members]) for system in found.systems}
     places = {measure: adequacy.MEASURES.index(measure) for measure in TESTED}
-    return _rates(found, counts, adequacy.in_per_cent, places, resamples)
+    return _rates(found, counts, adequacy.in_per_cent, places, drawing)
 
 
-def _alignment(found: Field, resamples: int) -> dict[str, dict[str, dict[str, Any]]]:
+def _alignment(found: Field, drawing: Mapping[str, int]) -> dict[str, dict[str, dict[str, Any]]]:
     """Alignment errors, where all have them and of the same gold."""
     given = [one.on.alignment_counts for one in found.runs]
     if any(one is None for one in given) or not _same_gold(given):
         return {}
     counts = {system.name: np.array([one.on.alignment_counts for one in system.members]) for system in found.systems}
     places = {measure: place for place, measure in enumerate(alignment_error.MEASURES)}
-    return _rates(found, counts, alignment_error.in_per_cent, places, resamples)
+    return _rates(found, counts, alignment_error.in_per_cent, places, drawing)
 
 
 def _rates(
@@ -167,11 +168,11 @@ def _rates(
     counts: Mapping[str, np.ndarray],
     in_per_cent: Callable[[np.ndarray], np.ndarray],
     places: Mapping[str, int],
-    resamples: int,
+    drawing: Mapping[str, int],
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Measures, by their places in what `in_per_cent` makes of each system's counts; the baseline's differ from
     themselves by nothing."""
-    rates = compare_rates(counts[found.baseline.name], counts, in_per_cent, resamples=resamples)
+    rates = compare_rates(counts[found.baseline.name], counts, in_per_cent, **drawing)
     of_seeds = {system.name: in_per_cent(counts[system.name][system.once_a_seed].sum(1)) for system in found.systems}
     told: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in counts}
     for measure, place in places.items():

@@ -348,3 +348,27 @@ def test_rates_are_compared_by_drawing_sentences_and_counting_anew():
         apart = [told(other, times) - told(own, times) for times in draws(30, 80, 3)]
         as_far = sum(abs(one - mean(apart)) >= abs(rate.difference) for one in apart)
         assert rate.p == pytest.approx((as_far + 1) / 81)
+
+
+def test_sentences_that_are_alike_count_once_where_they_are_drawn_together():
+    references, poor, good = texts(40, 0.3, 0.3, seed=2)
+    once = (statistics_of(poor, references), statistics_of(good, references))
+    tenfold = [np.repeat(statistics, 10, axis=1) for statistics in once]
+    _, found = compare_systems(once[0], {"good": once[1]}, resamples=300)
+    _, alone = compare_systems(tenfold[0], {"good": tenfold[1]}, resamples=300)
+    _, together = compare_systems(tenfold[0], {"good": tenfold[1]}, resamples=300, together=10)
+    assert alone.p_bootstrap < 0.02 < found.p_bootstrap
+    for name in ("bleu", "low", "high", "difference_low", "difference_high", "p_bootstrap", "p_randomization"):
+        assert getattr(together, name) == pytest.approx(getattr(found, name)), name
+    assert (together.better, together.worse) == (found.better * 10, found.worse * 10)
+
+
+def test_rates_are_drawn_together_too_and_the_last_have_what_is_left():
+    own, other = np.random.default_rng(1).integers(0, 9, (2, 1, 7, 2))
+    (told,) = compare_rates(own, {"other": other}, lambda sums: sums[..., :1], resamples=60, together=3, seed=2)[
+        "other"
+    ]
+    in_three = [[one[0, at : at + 3, 0].sum() for at in (0, 3, 6)] for one in (own, other)]
+    apart = draws(3, 60, 2) @ (np.array(in_three[1]) - in_three[0])
+    assert told.difference == (other - own)[..., 0].sum()
+    assert told.p == bootstrap_p(apart, told.difference)

@@ -441,6 +441,20 @@ def test_several_searches_of_a_run_stand_side_by_side_with_all_that_is_known_of_
     assert len(tables["systems"]) == 4
 
 
+def test_sentences_drawn_together_give_other_intervals_of_the_same_scores_and_it_is_said(sweep, tmp_path):
+    _, _, alone = compared(tmp_path, sweep)
+    _, markdown, together = compared(tmp_path, sweep, together=2)
+    assert "resamples, 2 sentences at a time" in markdown
+    own, other = ([row["scores"] for row in tables["systems"]] for tables in (alone, together))
+    assert own == other
+    own, other = (
+        next(row["difference"]["by_sentence"] for row in tables["systems"] if row["difference"])
+        for tables in (alone, together)
+    )
+    assert own["difference"] == other["difference"]
+    assert (own["difference_low"], own["difference_high"]) != (other["difference_low"], other["difference_high"])
+
+
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
@@ -450,6 +464,8 @@ def test_several_searches_of_a_run_stand_side_by_side_with_all_that_is_known_of_
         ({"baseline": "failed"}, r"baseline=failed: is not compared \(failed: no\)"),
         ({"output": "compare.txt"}, "must end with .html"),
         ({"resamples": 0}, "resamples=0: must be at least 1"),
+        ({"together": 0}, "together=0: must be at least 1"),
+        ({"together": 99}, "together=99: test has 20 sentences, drawn in at least two pieces"),
     ],
 )
 def test_mistakes_are_told(sweep, tmp_path, keys, said):
