@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from nmt.errors import DataError, NoFileError
 
@@ -19,6 +19,9 @@ LONGEST_LINE = 20_000  # characters; beyond it a file is hardly one sentence a l
 MOST_BYTES = 8 * LONGEST_LINE  # of a line, read at once: a packed file of a few kilobytes may hold a line of gigabytes
 PACKED = 2048  # bytes unpacked at once, for the same reason
 DAMAGE = (EOFError, OSError, ValueError, zlib.error)  # what a cut or damaged archive raises
+
+
+OfLine = TypeVar("OfLine")
 
 
 class Line(NamedTuple):
@@ -62,13 +65,13 @@ class FilePairs(Pairs):
         empty_side: str = "error",
         alignments: str | None = None,
         alignments_base: int = 1,
-        references: Sequence[str] = (),
+        references: str | Sequence[str] = (),
     ):
         if empty_side not in ("error", "drop"):
             raise DataError(f"data.reader.empty_side={empty_side}: choose error or drop")
         self.source, self.target, self.empty_side = Path(source), Path(target), empty_side
         self.alignments, self.alignments_base = alignments, alignments_base
-        self.references = [Path(file) for file in references]
+        self.references = [Path(file) for file in ([references] if isinstance(references, str) else references)]
 
     def identity(self) -> object:
         return {"files": [file_identity(self.source), file_identity(self.target)], "empty_side": self.empty_side}
@@ -87,25 +90,22 @@ class FilePairs(Pairs):
             raise DataError(f"{self.source} and {self.target} are empty: nothing to read")
 
     def further_references(self) -> list[list[str]]:
-        """Of each file the lines that belong to the pairs there are."""
-        kept = [
-            bool(source and target)
-            for source, target in zip(read_lines(self.source), read_lines(self.target), strict=True)
-        ]
-        found = []
-        for file in self.references:
-            lines = list(read_lines(file))
-            if len(lines) != len(kept):
-                raise DataError(
-                    f"{file} has {len(lines)} lines, {self.target} {len(kept)}: each line needs a reference"
-                )
-            found.append([line for line, keeps in zip(lines, kept, strict=True) if keeps])
-        return found
+        return [self._of_pairs(list(read_lines(file)), file, "a reference") for file in self.references]
 
     def gold(self) -> "list[Gold] | None":
         from nmt.data.links import read_gold_file  # which reads lines by this module
 
-        return list(read_gold_file(Path(self.alignments), self.alignments_base)) if self.alignments else None
+        if not self.alignments:
+            return None
+        file = Path(self.alignments)
+        return self._of_pairs(list(read_gold_file(file, self.alignments_base)), file, "its own links")
+
+    def _of_pairs(self, lines: list[OfLine], file: Path, needed: str) -> list[OfLine]:
+        """What a file says of each line → of the pairs there are."""
+        kept = [bool(source and target) for _, source, target in in_step(self.source, self.target)]
+        if len(lines) != len(kept):
+            raise DataError(f"{file} has {len(lines)} lines, {self.target} {len(kept)}: each line needs {needed}")
+        return [line for line, keeps in zip(lines, kept, strict=True) if keeps]
 
     def _empty(self, number: int, file: Path) -> None:
         if self.empty_side == "error":

@@ -156,7 +156,7 @@ def ribes(
     lists, found = _checked(hypotheses, references), []
     for hypothesis, *wanted in zip(hypotheses, *lists, strict=True):
         said = split(hypothesis).split()
-        if wanted := [words for words in (split(reference).split() for reference in wanted) if words]:
+        if wanted := [words for words in (split(reference).split() for reference in wanted if reference) if words]:
             found.append(max(_sentence_ribes(said, words) for words in wanted))
     score = 100 * sum(found) / len(found) if found else 0.0
     case = "lc" if lowercase else "mixed"
@@ -222,8 +222,9 @@ def _as_score(metric: BLEU | CHRF | TER, result: MetricScore) -> Score:
     return Score(result.score, str(metric.get_signature()), str(result))
 
 
-def _checked(hypotheses: list[str], references: list[str] | list[list[str]]) -> list[list[str]]:
-    """Several lists of references: sacrebleu scores as many sentences as the shortest list has, and says nothing."""
+def _checked(hypotheses: list[str], references: list[str] | list[list[str]]) -> list[list[str | None]]:
+    """Several lists of references: sacrebleu scores as many sentences as the shortest list has, and says nothing. A
+    blank line is no reference where the sentence has another; sacrebleu takes it for one of no words."""
     lists = [references] if not references or isinstance(references[0], str) else references
     for number, lines in enumerate(lists, start=1):
         if len(lines) != len(hypotheses):
@@ -231,4 +232,8 @@ def _checked(hypotheses: list[str], references: list[str] | list[list[str]]) -> 
             raise ValueError(f"{len(hypotheses)} hypotheses but {len(lines)} references{which}")
     if not hypotheses:
         raise ValueError("0 hypotheses: there is nothing to score")
-    return lists
+    if len(lists) == 1:
+        return lists
+    of_sentences = ([line if line.strip() else None for line in given] for given in zip(*lists, strict=True))
+    there = [given if any(given) else [""] * len(given) for given in of_sentences]
+    return [list(lines) for lines in zip(*there, strict=True)]

@@ -155,7 +155,7 @@ def rescore(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
 
 def _read_nbest(path: Path, sentences: int) -> Iterator[_Candidate]:
     for place, line in enumerate(read_lines(path), start=1):
-        fields = line.split(" ||| ")
+        fields = f"{line} ".split(" ||| ")  # the last of four may be empty, and its blank gone
         try:
             candidate = _Candidate(int(fields[0]), fields[1], float(fields[2]))
             if not math.isfinite(candidate.score):

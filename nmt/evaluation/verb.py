@@ -65,8 +65,9 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     runs, translator = opened(settings)
     data = runs[0].data(data_overrides)
     test = test_set(data)
+    forced = _forced(translator, test, settings)  # what is wrong with alignments is found before the search
+    training = _word_counts(data) if settings.by_frequency else None
     said = _translated(test, translator, how, settings.batch_size, replacing(runs, settings.unknown))
-    forced = _forced(translator, test, settings)
     folder = _folder_of(runs, settings) / test.name
     scores = {
         "run": str(folder.parent),
@@ -83,7 +84,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
         | perplexity(translator, test.lines, batch_size=settings.batch_size)
         | (forced.scores if forced else {}),
         **lengths_of(translator, data, test, said),
-        "by_frequency": frequencies_of(translator, data, test, said) if settings.by_frequency else None,
+        "by_frequency": frequencies_of(translator, training, test, said) if training is not None else None,
         "sentences_per_second": round(len(test.lines) / said.seconds, 1),
         "data_overrides": data_overrides,
         "alignment_counts": _as_rows(forced.counts) if forced else None,
@@ -223,15 +224,18 @@ def lengths_of(
     return {name: [bucket._asdict() for bucket in buckets] for name, buckets in found.items()}
 
 
+def _word_counts(data: TranslationData) -> Counter[str]:
+    return Counter(word for _, target in data.training_words() for word in target.split())
+
+
 def frequencies_of(
-    translator: TextTranslator, data: TranslationData, test: TestSet, said: Said
+    translator: TextTranslator, training: Counter[str], test: TestSet, said: Said
 ) -> list[dict[str, Any]]:
     """By how often the training text says a word."""
-    counts = Counter(word for _, target in data.training_words() for word in target.split())
     preprocess = translator.languages.target.preprocessing
     hypotheses = [translation.words.split() for translation in said.translations]
     wanted = [preprocess(line.target).split() for line in test.lines]
-    return [bucket._asdict() for bucket in by_frequency(hypotheses, wanted, counts)]
+    return [bucket._asdict() for bucket in by_frequency(hypotheses, wanted, training)]
 
 
 def _show(folder: Path, lines: list[Line], translations: list[Translation], count: int) -> None:

@@ -62,7 +62,8 @@ class _Part:
     line: int  # in the block
     words: str
     row: np.ndarray
-    prefix: np.ndarray | None
+    begun: list[str]  # words its translations have to begin with
+    prefix: np.ndarray  # those words, as the model knows them
     cut: bool
     found: list[Translation]
 
@@ -111,40 +112,42 @@ class TextTranslator:
         source, target = self.languages
         preprocessed = [source.preprocessing(line) for line, _ in lines]
         parts = []
+        nothing: tuple[list[str], np.ndarray] = ([], np.zeros(0, dtype=np.int64))
         for number, (words, row) in enumerate(zip(preprocessed, source.vocabulary.encode(preprocessed), strict=True)):
             if not len(row):
                 continue
-            given = lines[number][1]
-            prefix = target.vocabulary.encode([target.preprocessing(given)])[0] if given else None
+            begun = target.preprocessing(lines[number][1] or "")
+            prefix = (begun.split(), target.vocabulary.encode([begun])[0]) if begun else nothing
             if len(row) <= longest:
-                parts.append(_Part(number, words, row, prefix, False, []))
+                parts.append(_Part(number, words, row, *prefix, False, []))
                 continue
             for text in in_parts(words, source.vocabulary, longest):
                 row = source.vocabulary.encode([text])[0]
-                parts.append(_Part(number, text, row[:longest], prefix, len(row) > longest, []))
-                prefix = None
+                parts.append(_Part(number, text, row[:longest], *prefix, len(row) > longest, []))
+                prefix = nothing
         return parts
 
     def _translate(self, parts: list[_Part], how: Search) -> None:
         source, lengths = pad_source(*pad_rows([part.row for part in parts]), source_end=self.source_end)
         prefixes = None
-        if any(part.prefix is not None for part in parts):
-            nothing = np.zeros(0, dtype=np.int64)
-            rows = [nothing if part.prefix is None else part.prefix for part in parts]
-            prefixes = torch.from_numpy(pad_rows(rows)[0]).to(self.device)
+        if any(part.begun for part in parts):
+            prefixes = torch.from_numpy(pad_rows([part.prefix for part in parts])[0]).to(self.device)
         model, source = self.model, source.to(self.device)
         found = search(model, source, lengths, how, prefixes=prefixes, candidates=self.candidates)
         for part, hypotheses in zip(parts, found, strict=True):
-            part.found = [self.spell(part.words, part.row, hypothesis) for hypothesis in hypotheses]
+            part.found = [self.spell(part.words, part.row, hypothesis, part.begun) for hypothesis in hypotheses]
 
-    def spell(self, line: str, source: np.ndarray, best: Hypothesis) -> Translation:
-        """A hypothesis in words, beside those of the line, which the vocabulary may not know."""
+    def spell(self, line: str, source: np.ndarray, best: Hypothesis, begun: Sequence[str] = ()) -> Translation:
+        """A hypothesis in words, beside those of the line; the vocabulary may know neither these nor the words that the
+        translation had to begin with."""
         own, vocabulary = line.split(), self.languages.target.vocabulary
+        of_begun = vocabulary.word_of_piece_in(list(begun))
+        free = best.words[len(of_begun) :]
         places = [
             self.languages.source.vocabulary.word_of_piece_in(own)[: len(source)],
-            vocabulary.word_of_piece(best.words),
+            [*of_begun, *(len(begun) + place for place in vocabulary.word_of_piece(free))],
         ]
-        words = [own, vocabulary.words(best.words)]
+        words = [own, [*begun, *vocabulary.words(free)]]
         said = " ".join(words[1])
         ended = Sides(best.alignment.shape[1] > len(source), best.alignment.shape[0] > len(best.words))
         for side, has_end in enumerate(ended):

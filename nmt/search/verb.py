@@ -44,13 +44,13 @@ def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: T
                 given[number] = line
                 yield line, prefix
 
-        at_a_time = 1 if source.isatty() else READ_AHEAD
+        batch_size, read_ahead = (1, 1) if source.isatty() else (settings.batch_size, READ_AHEAD)
         found = translator.lines(
             numbered(),
             how,
-            batch_size=1 if source.isatty() else settings.batch_size,
+            batch_size=batch_size,
             longest=settings.longest_line,
-            read_ahead=at_a_time,
+            read_ahead=read_ahead,
         )
         for number, line in enumerate(found):
             if line.parts > 1 or line.cut:
@@ -58,8 +58,10 @@ def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: T
             translations = [replaced(translation) for translation in line.translations]
             for text in _formatted(number, given.pop(number), translations, settings):
                 output.write(f"{text}\n")
-            output.flush()
+            if (number + 1) % (batch_size * read_ahead) == 0:
+                output.flush()  # after every line, a packed file would be half as large again
             progress.update()
+        output.flush()
 
 
 def _input(settings: DictConfig, standard_input: BinaryIO) -> tuple[BinaryIO, str]:

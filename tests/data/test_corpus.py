@@ -53,6 +53,17 @@ def test_further_references_are_those_of_the_pairs_that_are_kept(pair_of_files, 
     assert pairs.further_references() == [["x1", "y1"], ["x2", "y2"]]
     with pytest.raises(DataError, match=r"short has 1 lines, .*a\.tgt 3: each line needs a reference"):
         pair_of_files(b"a\n\nb\n", b"x\n\ny\n", references=[str(tmp_path / "short")]).further_references()
+    pairs = pair_of_files(b"a\n\nb\n", b"x\n\ny\n", references=str(tmp_path / "b"))  # one file needs no brackets
+    assert pairs.further_references() == [["x1", "y1"]]
+
+
+def test_alignments_are_those_of_the_pairs_that_are_kept(pair_of_files, tmp_path):
+    (tmp_path / "gold").write_text("1-1\n2-2\n3-3\n")
+    pairs = pair_of_files(b"a\n\nb\n", b"x\n\ny\n", alignments=str(tmp_path / "gold"))
+    assert [gold.sure for gold in pairs.gold()] == [{(0, 0)}, {(2, 2)}]
+    (tmp_path / "gold").write_text("1-1\n3-3\n")
+    with pytest.raises(DataError, match=r"gold has 2 lines, .*a\.tgt 3: each line needs its own links"):
+        pairs.gold()
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,10 @@ def test_an_n_best_list_is_ranked_anew(run, tmp_path):
     for (_, _, together, score, mean), known in zip(fields, before, strict=True):
         assert float(mean) == pytest.approx(float(known[2]), abs=2e-3)
         assert float(together) == pytest.approx(float(score) + 0.5 * float(mean), abs=2e-4)
+    own = command("translate", f"run={run}", "nbest=2", "alignments=true", stdin=as_text(LINES[:1])).stdout
+    nbest.write_text(own + "0 |||  ||| -3.2 ||| \n")  # a translation of no words has no links
+    ranked = command("evaluate", f"run={run}", f"rescore=[{source},{nbest}]").stdout
+    assert len(ranked.splitlines()) == 3
     nbest.write_text("0 ||| a ||| b\n")
     done = command("evaluate", f"run={run}", f"rescore=[{source},{nbest}]", check=False)
     assert f"{nbest}, line 1: number ||| text ||| score is expected" in done.stderr

@@ -87,6 +87,21 @@ def test_four_references_count_as_in_a_literal_loop_with_the_closest_or_the_shor
     assert "nrefs:4" in flavoured_bleu("nist", hypotheses, references).signature
 
 
+@pytest.mark.parametrize("blank", ["", " \t"])
+def test_a_blank_line_is_no_reference_where_the_sentence_has_another(blank):
+    hypotheses, one, other = ([line[:25] for line in random_lines(seed, 6)] for seed in (0, 1, 2))
+    counted = {"language": "de", "tokenize": "13a", "lowercase": False}
+    alone = all_scores(hypotheses, [one], **counted)
+    for padded in ([one, [blank] * 6], [[blank] * 6, one]):
+        assert {name: score.score for name, score in all_scores(hypotheses, padded, **counted).items()} == {
+            name: score.score for name, score in alone.items()
+        }
+    mixed = [one, [*other[:3], blank, blank, blank]]
+    by_literal_loop = literal_bleu(hypotheses, [one, [*other[:3], *one[3:]]], closest)
+    assert flavoured_bleu("13a", hypotheses, mixed).score == pytest.approx(by_literal_loop)
+    assert all_scores(["a b"], [[blank], [blank]], **counted)["bleu"].score == 0
+
+
 def test_nist_takes_the_shortest_reference_and_lowercases_letters_of_english_only():
     references = [["a b c d e f g"], ["a b c d"]]
     assert flavoured_bleu("13a", ["a b c d e f"], references).score == pytest.approx(100 * exp(1 - 7 / 6))

@@ -63,6 +63,33 @@ def test_a_word_spelled_like_the_end_symbol_is_a_word_like_others(source_end):
     assert copied.word_alignment().shape == (2, 3)
 
 
+def test_a_word_that_a_translation_has_to_begin_with_is_kept_though_the_vocabulary_lacks_it():
+    translator = translator_of_random_words(source_end=True)
+    replaced = UnknownWords(translator.languages.target, None)
+    (line,) = translator.lines([("a b w1", "Melfy a Fyn")], Search(beam=2))
+    (found,) = map(replaced, line.translations[:1])
+    assert found.target[:3] == found.words.split()[:3] == found.text.split()[:3] == ["Melfy", "a", "Fyn"]
+    assert len(found.target) == len(found.alignment) == len(found.word_scores)
+    (in_parts,) = translator.lines([("a b w1", "Melfy")], Search(beam=2), longest=2)
+    assert in_parts.parts == 2
+    assert [place for place, word in enumerate(in_parts.translations[0].target) if word == "Melfy"] == [0]
+
+
+def test_words_a_translation_begins_with_are_told_apart_by_pieces_too():
+    vocabulary = Vocabulary.learn([["ab ab abc"]], kind="bpe", size=12, minimum_count=1)
+    language = Language(Preprocessing(language="xx", normalize=False, tokenizer="none", lowercase=False), vocabulary)
+    translator = TextTranslator(NoModel(), Sides(language, language), source_end=False)
+    begun, free = ["aZb", "ab"], vocabulary.encode(["abc"])[0]
+    forced = vocabulary.encode([" ".join(begun)])[0]
+    pieces = np.concatenate([forced, free])
+    weights, scores = np.eye(len(pieces), dtype=np.float32), np.arange(len(pieces), dtype=np.float32)
+    said = Hypothesis(pieces, score=0.0, log_probability=0.0, word_scores=scores, trace={"alignment": weights})
+    spelled = translator.spell("aZb ab abc", pieces, said, begun)
+    assert spelled.target == ["aZb", "ab", "abc"]
+    np.testing.assert_allclose(spelled.alignment, np.eye(3))
+    assert spelled.word_scores.sum() == scores.sum()
+
+
 @pytest.mark.parametrize("source_end", [True, False])
 def test_parts_of_a_line_lose_no_word_spelled_like_the_end_symbol(source_end):
     translator = translator_of_random_words(source_end=source_end)
