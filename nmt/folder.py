@@ -38,11 +38,19 @@ def name_of_test(named: Any) -> str:
 
 
 def is_scored(folder: Path, test: str | None, unknown: str) -> bool:
-    """Whether it was scored on this test set with unknown words treated this way."""
+    """Whether its best weights were scored on this test set with unknown words treated this way; or others by several
+    checkpoints together, which a plain evaluation is not to replace."""
     try:
-        return json.loads(scores_path(folder, test).read_text(encoding="utf-8"))["unknown"] == unknown
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        stored = json.loads(scores_path(folder, test).read_text(encoding="utf-8"))
+        members, best = stored.get("members"), read_summary(folder).get("best")
+        of_other_weights = bool(best and members) and len(members) == 1 and _weights(members[0]) != _weights(best)
+        return stored["unknown"] == unknown and not of_other_weights
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False
+
+
+def _weights(of: dict[str, Any]) -> tuple[str, Any]:
+    return Path(of["checkpoint"]).name, of["step"]
 
 
 def give_back_composition(folder: Path) -> None:

@@ -184,8 +184,9 @@ class BatchLoader:
         return self
 
     def set_epoch(self, epoch: int) -> None:
-        if self.shuffle:
-            self.epoch = epoch
+        """What is done is done of one epoch, also where Lightning was told to leave it before its end."""
+        self._resumed = self._resumed and epoch == self.epoch
+        self.epoch = epoch
 
     def __len__(self) -> int:
         return len(self._plan())
@@ -206,9 +207,10 @@ class BatchLoader:
             )
 
     def _plan(self) -> list[np.ndarray]:
-        if self._planned is None or self._planned[0] != self.epoch:
+        epoch = self.epoch if self.shuffle else 0
+        if self._planned is None or self._planned[0] != epoch:
             lengths = (side.lengths[self.sentences] for side in self.text)
-            self._planned = self.epoch, self.plan.batches(self.sentences, *lengths, seed=self.seed, epoch=self.epoch)
+            self._planned = epoch, self.plan.batches(self.sentences, *lengths, seed=self.seed, epoch=epoch)
         return self._planned[1]
 
     def state_dict(self) -> dict[str, int]:

@@ -103,7 +103,7 @@ class ProcessLauncher(Launcher):
 
         def write(jobs: Sequence[Job], states: Sequence[str]) -> None:
             entries = [
-                Entry(paper, config.seed, job.folder, state)
+                Entry(paper, config.seed, job.folder, state, job.overrides)
                 for paper, config, job, state in zip(papers, self.configs, jobs, states, strict=True)
             ]
             write_table(folder, self.config.tabulated, entries)

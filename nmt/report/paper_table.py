@@ -1,6 +1,7 @@
 """A table of a paper, our figures beside the paper's; written anew whenever a job of its sweep ends.
 
-Runs that differ in nothing but the seed are one row: mean ± standard deviation of n.
+Runs that differ in nothing but the seed are one row: mean ± standard deviation of n. Where a sweep tries other settings
+beside the table's, each is a row.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,12 @@ class Entry(NamedTuple):
     seed: int
     folder: Path
     status: str
+    overrides: Sequence[str] = ()
+
+    @property
+    def settings(self) -> list[str]:
+        """What its sweep chose besides the row and the seed."""
+        return [override for override in self.overrides if not override.startswith(("experiment=", "seed="))]
 
 
 class Scored(NamedTuple):
@@ -38,9 +45,11 @@ class Scored(NamedTuple):
 
 def write_table(folder: Path, tabulated: Mapping[str, Any], entries: Sequence[Entry]) -> None:
     """`table.md` and `table.json` in the sweep's folder."""
+    common = set.intersection(*(set(entry.settings) for entry in entries))
     rows: dict[str, list[Entry]] = {}
     for entry in entries:
-        rows.setdefault(_row_of(entry, tabulated), []).append(entry)
+        apart = sorted(set(entry.settings) - common)
+        rows.setdefault(", ".join([_row_of(entry, tabulated), *apart]), []).append(entry)
     scores = list(dict.fromkeys([*ALWAYS, *_given(entry.paper.get("figures", {}) for entry in entries)]))
     content = {
         "title": tabulated["title"],

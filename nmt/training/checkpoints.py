@@ -61,6 +61,8 @@ class Last(Checkpoint):
         self.seconds = 0.0  # of training before this process
         self.metrics: dict[str, float] = {}  # of a run that is gone on with, until it has its own
         self.validating = self.breaking_off = False
+        self.postponed = False  # a checkpoint, from among accumulated batches to the end of their step
+        self.most_steps: int | None = None  # trainer.max_steps, while it is kept from Lightning
         self.before: dict[int, Any] = {}  # handlers of signals
 
     def setup(self, trainer: Trainer, module: Training, stage: str) -> None:
@@ -68,6 +70,8 @@ class Last(Checkpoint):
 
     def on_train_start(self, trainer: Trainer, module: Training) -> None:
         self.step = self.saved_step = trainer.global_step
+        if self.most_steps is not None:
+            trainer.fit_loop.epoch_loop.max_steps, self.most_steps = self.most_steps, None
         if threading.current_thread() is threading.main_thread():
             self.before = {number: signal.signal(number, self._ask) for number in SIGNALS}
 
@@ -101,11 +105,11 @@ class Last(Checkpoint):
         self._obey(trainer, self.granted)
 
     def _due(self, trainer: Trainer) -> bool:
-        """By the first rank's clock."""
+        """By the first rank's clock, or because of a validation."""
         minutes = (time.monotonic() - self.saved) / 60
         by_time = self.every_minutes is not None and minutes >= self.every_minutes
         by_steps = self.every_steps is not None and trainer.global_step - self.saved_step >= self.every_steps
-        return trainer.is_global_zero and (by_time or by_steps)
+        return self.postponed or (trainer.is_global_zero and (by_time or by_steps))
 
     def on_validation_start(self, trainer: Trainer, module: Training) -> None:
         self.validating = not trainer.sanity_checking
@@ -116,7 +120,9 @@ class Last(Checkpoint):
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         asked = len(self.wishes)
-        if self.validating and (wish := highest(max(self.wishes[:asked], default=GO_ON), module.device)):
+        if not self.validating or _accumulates(trainer):
+            return
+        if wish := highest(max(self.wishes[:asked], default=GO_ON), module.device):
             self.breaking_off = True
             self._save(trainer)
             self.breaking_off = False
@@ -126,7 +132,9 @@ class Last(Checkpoint):
     def on_validation_end(self, trainer: Trainer, module: Training) -> None:
         if self.validating:
             self.validating = False
-            self._save(trainer)
+            self.postponed = _accumulates(trainer)
+            if not self.postponed:
+                self._save(trainer)
 
     def on_train_end(self, trainer: Trainer, module: Training) -> None:
         """What came after the last validation is kept too."""
@@ -135,7 +143,7 @@ class Last(Checkpoint):
 
     def _save(self, trainer: Trainer) -> None:
         trainer.save_checkpoint(self.path, weights_only=False)
-        self.saved, self.saved_step = time.monotonic(), trainer.global_step
+        self.saved, self.saved_step, self.postponed = time.monotonic(), trainer.global_step, False
 
     def _obey(self, trainer: Trainer, wish: int) -> None:
         self.granted = GO_ON
@@ -171,6 +179,10 @@ class Last(Checkpoint):
 
     def on_load_checkpoint(self, trainer: Trainer, module: Training, checkpoint: dict[str, Any]) -> None:
         self.seconds, self.metrics = checkpoint["progress"]["seconds"], checkpoint["progress"]["metrics"]
+        epochs = checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]
+        if len(set(epochs.values())) == 1:  # Lightning would take a finished epoch for one begun, where it counts steps
+            loop = trainer.fit_loop.epoch_loop
+            self.most_steps, loop.max_steps = loop.max_steps, -1
         if Path(trainer.ckpt_path).resolve().parent == self.path.resolve().parent:
             _follow(checkpoint["callbacks"], self.path.parent.resolve())  # as Lightning writes it, a link followed
             loops = checkpoint["loops"]["fit_loop"]
@@ -200,6 +212,11 @@ def _validates_next(trainer: Trainer) -> bool:
     """Lightning's loop would take what is saved now for saved after the validation."""
     loop = trainer.fit_loop
     return loop.epoch_loop._should_check_val_fx(loop._data_fetcher)
+
+
+def _accumulates(trainer: Trainer) -> bool:
+    """Between batches whose gradients make one step: no checkpoint has these."""
+    return trainer.fit_loop.epoch_loop._should_accumulate()
 
 
 def _logs_now(trainer: Trainer) -> bool:

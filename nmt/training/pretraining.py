@@ -80,7 +80,9 @@ def _same_elsewhere(place: Path) -> Path | None:
     except OSError:
         return None
     summary = read_summary(folder)  # the run there may have been trained anew, or for longer
-    return folder if (summary.get("status"), summary.get("stage")) == ("completed", place.name) else None
+    by_one_code = len(summary.get("code", ())) == 1  # or what trained it first is not what its fingerprint tells
+    known = (summary.get("status"), summary.get("stage")) == ("completed", place.name)
+    return folder if known and by_one_code else None
 
 
 def stage_overrides(pretraining: DictConfig, overrides: Sequence[str]) -> tuple[str, ...]:

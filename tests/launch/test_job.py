@@ -46,6 +46,24 @@ def test_a_job_that_is_to_be_scored_is_completed_with_its_scores(tmp_path):
     assert not Job((), tmp_path, scored=("news", "keep")).is_completed
 
 
+@pytest.mark.parametrize(
+    ("members", "is_completed"),
+    [
+        ([("run/checkpoints/best.ckpt", 200)], True),
+        ([("best.ckpt", 100)], False),  # trained further since
+        ([("last.ckpt", 200)], False),
+        ([("best.ckpt", 100), ("previous.ckpt", 50)], True),
+    ],
+)
+def test_a_job_is_scored_by_its_best_weights_or_by_several_together(tmp_path, members, is_completed):
+    best = {"checkpoint": "checkpoints/best.ckpt", "step": 200}
+    (tmp_path / "summary.json").write_text(json.dumps({"status": "completed", "best": best}))
+    scores = {"unknown": "keep", "members": [{"checkpoint": name, "step": step} for name, step in members]}
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "scores.json").write_text(json.dumps(scores))
+    assert Job((), tmp_path, scored=("test", "keep")).is_completed == is_completed
+
+
 def test_how_a_job_ended_is_told_by_what_it_said_this_time(tmp_path):
     output = tmp_path / "output.log"
     output.write_text("error: of another day\nerror: holds a run with other settings\n\n")

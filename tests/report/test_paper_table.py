@@ -44,6 +44,20 @@ def test_a_run_evaluated_on_another_test_set_later_keeps_its_own_in_the_table(tm
     assert rows[2] == ["Base", f"{own:.2f}", "5.00", "1", ""]
 
 
+def test_settings_that_a_sweep_tries_beside_the_tables_are_rows_of_their_own(tmp_path):
+    tried = [("size=small", 1, 0.3), ("size=small", 2, 0.3), ("size=tiny", 1, 0.6)]
+    entries = []
+    for size, seed, mistakes in tried:
+        folder = write_run(tmp_path / f"{size},seed={seed}", seed=seed, mistakes=mistakes)
+        overrides = ("experiment=base", size, "data=multi30k", f"seed={seed}")
+        entries.append(entry(folder, {}, seed=seed)._replace(overrides=overrides))
+    table, rows = written(tmp_path, *entries)
+    assert [row[0] for row in rows[2:]] == ["Base, size=small", "Base, size=tiny"]
+    assert [row["n"] for row in table["rows"]] == [2, 1]
+    assert table["rows"][0]["bleu"]["mean"] > table["rows"][1]["bleu"]["mean"]
+    assert [row[0] for row in written(tmp_path, *entries[:2])[1][2:]] == ["Base"]
+
+
 def test_where_no_test_set_is_configured_the_validation_set_counts(tmp_path):
     folder = write_run(tmp_path / "seed=1", changes={"data.test": None}, test="valid")
     assert written(tmp_path, entry(folder, {}))[0]["rows"][0]["tests"] == ["valid"]

@@ -19,8 +19,9 @@ def test_a_run_serves_only_while_it_is_what_was_offered(tmp_path):
         ({"status": "completed", "stage": "nmt-3c4d"}, False),  # trained anew, or for longer
         ({"status": "completed"}, False),
         ({"status": "failed", "stage": "nmt-1a2b"}, False),
+        ({"status": "completed", "stage": "nmt-1a2b", "code": ["abc", "def"]}, False),  # begun by other code
     ):
-        (run / "summary.json").write_text(json.dumps(summary))
+        (run / "summary.json").write_text(json.dumps({"code": ["def"]} | summary))
         assert _same_elsewhere(place) == (run if serves else None)
 
 

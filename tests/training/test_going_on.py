@@ -1,0 +1,158 @@
+"""What a run trains on that was stopped or ended and is gone on with: the same batches as one that never was."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytorch_lightning
+import torch
+
+from nmt.data.batches import BatchLoader, Plan
+from nmt.data.prepared import EncodedText, Sides
+from nmt.training.callbacks import LastValidation
+from nmt.training.checkpoints import Last, WholeFiles
+
+SENTENCES, SIZE = 40, 4  # ten batches an epoch
+SAVE = Last._save
+
+
+class KilledError(Exception):
+    pass
+
+
+def text(seed: int) -> EncodedText:
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, 9, SENTENCES)
+    return EncodedText(random.integers(4, 9, lengths.sum()).astype(np.int32), np.concatenate([[0], np.cumsum(lengths)]))
+
+
+class Watched(pytorch_lightning.LightningModule):
+    """Remembers its batches; its one weight is the sum of what they gave it."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.seen = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64)), []
+
+    def training_step(self, batch, _):
+        self.seen.append(sorted(batch.sentences.tolist()))
+        return (self.weight * batch.sentences.sum()).sum() * len(self.seen[-1])
+
+    def validation_step(self, batch, _):
+        self.log("valid", 1.0, batch_size=1)
+
+    def on_save_checkpoint(self, checkpoint):
+        checkpoint["nmt"] = {}
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+class Data(pytorch_lightning.LightningDataModule):
+    def loader(self, size: int, *, shuffle: bool) -> BatchLoader:
+        sentences, plan = np.arange(SENTENCES), Plan(unit="sentences", size=size)
+        return BatchLoader(Sides(text(0), text(1)), plan, sentences=sentences, seed=1, shuffle=shuffle, source_end=True)
+
+    def train_dataloader(self):
+        return self.loader(SIZE, shuffle=True)
+
+    def val_dataloader(self):
+        return self.loader(SENTENCES, shuffle=False)
+
+
+class Kill(pytorch_lightning.Callback):
+    def __init__(self, before: int):
+        self.before = before
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx):
+        if trainer.fit_loop.epoch_loop.total_batch_idx >= self.before:
+            raise KilledError
+
+
+def trained(folder: Path, settings: dict, *, go_on: bool = False, killed_before: int | None = None) -> Watched:
+    module = Watched()
+    callbacks = [Last(dirpath=str(folder)), LastValidation()]
+    trainer = pytorch_lightning.Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        default_root_dir=str(folder),
+        callbacks=[*callbacks, *([] if killed_before is None else [Kill(killed_before)])],
+        plugins=[WholeFiles()],
+        **settings,
+    )
+    fit = {"ckpt_path": str(folder / "last.ckpt") if go_on else None, "weights_only": True}
+    if killed_before is None:
+        trainer.fit(module, Data(), **fit)
+    else:
+        with pytest.raises(KilledError):
+            trainer.fit(module, Data(), **fit)
+    return module
+
+
+FEW = {"limit_train_batches": 3}
+OFTEN, SELDOM = {"val_check_interval": 4}, {"check_val_every_n_epoch": 2}
+STEPS = {"max_steps": 1000}  # a bound that is never reached
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "limits"),
+    [
+        ({}, {"max_epochs": 1}, {"max_epochs": 3}),
+        (FEW, {"max_epochs": 1}, {"max_epochs": 3}),
+        ({"overfit_batches": 2}, {"max_epochs": 1}, {"max_epochs": 3}),
+        (OFTEN, {"max_epochs": 1}, {"max_epochs": 3}),
+        (SELDOM, {"max_epochs": 1}, {"max_epochs": 3}),
+        (STEPS, {"max_epochs": 1}, {"max_epochs": 3}),
+        (OFTEN | STEPS, {"max_epochs": 1}, {"max_epochs": 3}),
+        (SELDOM | STEPS, {"max_epochs": 1}, {"max_epochs": 3}),
+        (SELDOM, {"max_epochs": 9, "max_steps": 10}, {"max_epochs": 9, "max_steps": 27}),
+        ({}, {"max_epochs": 9, "max_steps": 14}, {"max_epochs": 9, "max_steps": 27}),
+        (SELDOM, {"max_epochs": 9, "max_steps": 10}, {"max_epochs": 9, "max_steps": 10}),
+    ],
+    ids=str,
+)
+def test_a_run_that_ended_and_is_trained_for_longer_is_as_if_it_had_never_ended(tmp_path, settings, before, limits):
+    whole = trained(tmp_path / "whole", settings | limits)
+    first = trained(tmp_path / "ended", settings | before)
+    second = trained(tmp_path / "ended", settings | limits, go_on=True)
+    assert first.seen + second.seen == whole.seen
+    assert second.weight.item() == whole.weight.item()
+
+
+@pytest.mark.parametrize(
+    ("settings", "killed_before"),
+    [
+        (OFTEN, 15),
+        (FEW, 4),
+        (FEW | {"val_check_interval": 2}, 5),
+        (STEPS | SELDOM, 25),
+        ({"accumulate_grad_batches": 2, "val_check_interval": 3}, 3),
+        ({"accumulate_grad_batches": 2, "val_check_interval": 3}, 5),
+        ({"accumulate_grad_batches": 3, "val_check_interval": 5}, 17),
+        ({"accumulate_grad_batches": 4, "val_check_interval": 0.5}, 6),
+    ],
+    ids=str,
+)
+def test_a_run_that_was_killed_goes_on_where_it_last_saved(tmp_path, settings, killed_before):
+    settings = {"max_epochs": 3} | settings
+    whole = trained(tmp_path / "whole", settings)
+    trained(tmp_path / "killed", settings, killed_before=killed_before)
+    saved = (tmp_path / "killed" / "last.ckpt").is_file()
+    rest = trained(tmp_path / "killed", settings, go_on=saved)
+    assert rest.seen == whole.seen[len(whole.seen) - len(rest.seen) :]
+    assert rest.weight.item() == whole.weight.item()
+
+
+@pytest.mark.parametrize(("every", "steps"), [(3, [2, 3, 5]), (2, [1, 2, 3, 4, 5])])
+def test_among_accumulated_batches_nothing_is_saved_before_their_step(tmp_path, every, steps, monkeypatch):
+    saved = []
+
+    def save(self, trainer):
+        saved.append(trainer.global_step)
+        SAVE(self, trainer)
+
+    monkeypatch.setattr(Last, "_save", save)
+    trained(tmp_path, {"max_epochs": 1, "accumulate_grad_batches": 2, "val_check_interval": every})
+    assert saved == steps
