@@ -5,7 +5,8 @@ from typing import Any
 
 LIMITS = ("trainer.max_epochs", "trainer.max_steps", "trainer.max_time")  # a run may be gone on with for longer
 OF_NO_WEIGHT = (  # what training comes to does not depend on them
-    "ckpt_path", "resume", "repeats", "name", "sweep", "threads", "score_test", "score_unknown", "tabulated", "paper",
+    "ckpt_path", "resume", "repeats", "name", "sweep", "threads", "score_test", "score_unknown", "table", "tabulated",
+    "paper", "hparams_search",
     "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
     "model.source_vocabulary_size", "model.target_vocabulary_size", "trainer.enable_progress_bar",
     "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name",
@@ -27,6 +28,11 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tupl
     before, now = leaves(before), leaves(now)
     keys = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
     return {key: (before.get(key), now.get(key)) for key in keys if not is_within(key, OF_NO_WEIGHT)}
+
+
+def name_of(override: str) -> str:
+    """++attention.coverage.size=5 → attention.coverage.size"""
+    return override.partition("=")[0].lstrip("+~")
 
 
 def is_within(key: str, nodes: Collection[str]) -> bool:

@@ -92,7 +92,14 @@ def _more_of(error: BaseException) -> str:
 
 
 def sweep_first(arguments: list[str]) -> list[str]:
-    """-m may stand anywhere: after KEY=VALUEs nothing more of them would be read."""
+    """-m may stand anywhere: after KEY=VALUEs nothing more of them would be read. Jobs of sweeps, and stages, are
+    composed from config.yaml alone."""
+    for argument in arguments:
+        if re.match(r"(--config-name|-cn)\b", argument):
+            raise ConfigurationError(
+                f"{argument}: settings of your own are an experiment; put them into DIR/experiment/NAME.yaml and give "
+                "--config-dir DIR experiment=NAME"
+            )
     flags = [argument for argument in arguments if argument in ("-m", "--multirun")]
     return [*flags, *(argument for argument in arguments if argument not in flags)]
 
@@ -120,8 +127,8 @@ def repeating(arguments: list[str]) -> list[str]:
 
 
 def quoted(path: Path) -> str:
-    """For Hydra's grammar, in which = and , have a meaning."""
-    text = str(path).replace("\\", "\\\\").replace("'", "\\'")
+    """For Hydra's grammar, in which = and , have a meaning, and \\ has one before a quote alone."""
+    text = re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), str(path))
     return f"'{text}'"
 
 

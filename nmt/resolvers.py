@@ -6,6 +6,7 @@ Importing registers it.
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -23,7 +24,8 @@ OmegaConf.register_new_resolver("default", lambda value, other: other if value i
 
 def folder_name(overrides: str) -> str:
     """A job's overrides as one folder: stable, and never too long or in several levels."""
-    name = overrides.replace("/", ".") or "defaults"
+    plain = re.sub(r"\\|\$(?=\\?\{)", "", overrides)  # without Hydra's escapes, and without what it would fill in
+    name = plain.replace("/", ".") or "defaults"
     if len(name.encode()) <= LONGEST_NAME:
         return name
     digest = hashlib.blake2b(name.encode(), digest_size=5).hexdigest()

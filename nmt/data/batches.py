@@ -69,10 +69,17 @@ def collate(
         target_input=torch.from_numpy(np.ascontiguousarray(inputs.T)),
         target_words=torch.from_numpy(outputs.T.reshape(-1)[index]),
         target_index=torch.from_numpy(index),
-        candidates=None if candidates is None else torch.from_numpy(candidates.of_batch(source.numpy(), outputs)),
+        candidates=None if candidates is None else _candidates(text, sentences, source_end, candidates),
         whole_sentences=len(sentences),
         whole_words=whole_words,
     )
+
+
+def _candidates(text: Sides, sentences: np.ndarray, source_end: bool, candidates: Candidates) -> Tensor:
+    """Of the whole batch, on every rank: with those of its share alone each would minimise something else."""
+    source, _ = pad_source(*_gather(text.source, sentences), source_end=source_end)
+    target, _ = _gather(text.target, sentences)
+    return torch.from_numpy(candidates.of_batch(source.numpy(), np.append(target, END)))
 
 
 def pad_source(words: np.ndarray, lengths: np.ndarray, *, source_end: bool) -> tuple[Tensor, Tensor]:

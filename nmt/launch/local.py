@@ -70,6 +70,16 @@ class ProcessLauncher(Launcher):
             raise ConfigurationError("a job of a sweep, or a pretraining stage, cannot be a sweep itself")
         setup_globals()
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
+        once = list(dict.fromkeys(map(tuple, job_overrides))) if self._suggests else job_overrides
+        returned = dict(zip(map(tuple, once), self._launched(once, initial_job_idx), strict=True))
+        return [returned[tuple(overrides)] for overrides in job_overrides]
+
+    @property
+    def _suggests(self) -> bool:
+        """Whether the sweeper looks for the best settings: it may suggest the same ones twice."""
+        return self.config.hydra.sweeper.get("direction") is not None
+
+    def _launched(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         for overrides in job_overrides:
             check_kinds(overrides)
         configs = [self._compose(initial_job_idx + n, overrides) for n, overrides in enumerate(job_overrides)]
@@ -99,7 +109,7 @@ class ProcessLauncher(Launcher):
         """Writes the table that the sweep is to make, if it is to make one."""
         if not self.config.tabulated:
             return lambda jobs, states: None
-        papers = [OmegaConf.to_container(config.paper) for config in self.configs]
+        papers = [OmegaConf.to_container(config.paper) if config.paper else {} for config in self.configs]
 
         def write(jobs: Sequence[Job], states: Sequence[str]) -> None:
             entries = [

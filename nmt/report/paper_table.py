@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nmt.changed import OF_NO_WEIGHT, is_within, name_of
 from nmt.errors import ConfigurationError
 from nmt.report.markdown import table, words
 from nmt.report.reading import UnreadableError, read_json
@@ -34,7 +35,8 @@ class Entry(NamedTuple):
     @property
     def settings(self) -> list[str]:
         """What its sweep chose besides the row and the seed."""
-        return [override for override in self.overrides if not override.startswith(("experiment=", "seed="))]
+        told = ("experiment", "seed", *OF_NO_WEIGHT)
+        return [override for override in self.overrides if not is_within(name_of(override), told)]
 
 
 class Scored(NamedTuple):
@@ -54,6 +56,7 @@ def write_table(folder: Path, tabulated: Mapping[str, Any], entries: Sequence[En
     content = {
         "title": tabulated["title"],
         "scores": scores,
+        "settings": sorted(common),
         "rows": [_row(name, runs, scores) for name, runs in rows.items()],
         "departures": _departures(entries),
     }
@@ -115,6 +118,8 @@ def markdown(content: Mapping[str, Any], *, level: int = 1) -> str:
     lines += ["", f"Ours: {', '.join(tests) or '–'}; sacrebleu {'; '.join(signatures) or '–'}."]
     lines += ["The paper's figures are of its own data: only how rows compare can be compared.", ""]
     lines += ["Departures from the paper:", "", *(f"- {text}" for text in content["departures"])]
+    if content.get("settings"):
+        lines.append(f"- all rows: `{' '.join(content['settings'])}`")
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from itertools import takewhile
 from typing import Any
 
-from nmt.changed import OF_NO_WEIGHT, is_within, leaves
+from nmt.changed import OF_NO_WEIGHT, is_within, leaves, name_of
 from nmt.report.runs import RunFolder
 from nmt.search.settings import BESIDE, Search
 
@@ -116,11 +116,6 @@ def _differs(values: Sequence[Any]) -> bool:
 def _same(one: Any, other: Any) -> bool:
     """0.0 is 0, but False is not."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
-
-
-def name_of(override: str) -> str:
-    """++attention.coverage.size=5 → attention.coverage.size"""
-    return override.partition("=")[0].lstrip("+~")
 
 
 def name_runs(runs: Sequence[RunFolder]) -> None:

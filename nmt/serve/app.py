@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,8 +76,20 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def hosts_of(host: str) -> list[str]:
     """The names it answers to: a foreign page must not reach it by a name that leads here (DNS rebinding)."""
-    own = [socket.gethostname()] if host in ANY_ADDRESS else []
+    own = _names_of_this_machine() if host in ANY_ADDRESS else ()
     return ["localhost", "127.0.0.1", host, f"[{host}]", *own]
+
+
+def _names_of_this_machine() -> set[str]:
+    """And the addresses that others reach it by."""
+    names = {socket.gethostname(), socket.getfqdn()}
+    for name in list(names):
+        with suppress(OSError):
+            names |= {str(address[0]) for *_, address in socket.getaddrinfo(name, None)}
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.connect(("192.0.2.1", 9))  # sends nothing: by which address it would go out
+        names.add(asking.getsockname()[0])
+    return names
 
 
 class Served:

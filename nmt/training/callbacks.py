@@ -28,10 +28,11 @@ class Throughput(Callback):
     def on_fit_start(self, trainer: Trainer, module: Training) -> None:
         self.words = 0
         self.seconds = 0.0
+        self.resumed: float | None = None  # when the last batch ended; None: what came since was no training
 
     def on_train_batch_start(self, trainer: Trainer, module: Training, batch: Batch, batch_idx: int) -> None:
-        now = time.perf_counter()
-        self.resumed = now if batch_idx == 0 or not hasattr(self, "resumed") else self.resumed
+        if batch_idx == 0 or self.resumed is None:
+            self.resumed = time.perf_counter()
 
     def on_train_batch_end(
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
@@ -43,7 +44,7 @@ class Throughput(Callback):
         module.log("train/tokens_per_second", self.rate(), rank_zero_only=True, batch_size=1)
 
     def on_validation_end(self, trainer: Trainer, module: Training) -> None:
-        self.resumed = time.perf_counter()
+        self.resumed = None  # pictures and checkpoints are made after this
 
     def rate(self) -> float:
         return self.words / max(self.seconds, 1e-9)

@@ -138,6 +138,11 @@ def _check(config: DictConfig) -> None:
         raise ConfigurationError(
             f"trainer.precision={config.trainer.precision}: choose {', '.join(TRAINER_PRECISIONS)}"
         )
+    if str(config.trainer.precision) in ("16-mixed", "16") and config.optimizer.get("fused"):
+        raise ConfigurationError(
+            f"trainer.precision={config.trainer.precision}: scales the loss, which a fused optimizer cannot take back; "
+            "optimizer.fused=false, or trainer.precision=bf16-mixed"
+        )
     if (config.trainer.gradient_clip_val or 0) < 0:
         raise ConfigurationError(f"trainer.gradient_clip_val={config.trainer.gradient_clip_val}: must be at least 0")
     if config.fresh and not starts_from_another(config):

@@ -28,6 +28,12 @@ def clip_norm(parameters: Iterable[nn.Parameter], longest: float | None) -> Tens
     return norm
 
 
+def clip_values(parameters: Iterable[nn.Parameter], most: float) -> None:
+    """As torch.nn.utils.clip_grad_value_, which does not know sparse gradients."""
+    for gradient in values(parameters):
+        gradient.clamp_(-most, most)
+
+
 class SparseAdam(Adam):
     """Adam for dense and sparse gradients together. Of a parameter whose gradient is sparse only the rows in it move,
     and only their moments change (torch.optim.SparseAdam, which takes no dense ones, does the same)."""

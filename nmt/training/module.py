@@ -18,7 +18,7 @@ from nmt.model.translator import Translator
 from nmt.search.beam import Hypothesis, search
 from nmt.search.settings import Search
 from nmt.training.finite import Finite
-from nmt.training.gradients import clip_norm
+from nmt.training.gradients import clip_norm, clip_values
 from nmt.training.ranks import gathered, summed
 
 SCORES = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max"}  # of a validation: which is better
@@ -136,16 +136,14 @@ class Training(pytorch_lightning.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
     ) -> None:
-        """Lightning refuses fused optimisers under any mixed precision; only loss scaling (fp16) cannot have them, and
-        looks itself for what is no number. Nor does Lightning know sparse gradients."""
-        if self.trainer.precision == "16-mixed":
-            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-            return
+        """Lightning refuses fused optimisers under any mixed precision, though only loss scaling (fp16) cannot have
+        them, and does not know sparse gradients."""
         by_norm = gradient_clip_algorithm in (None, "norm")
         self.gradient_norm = clip_norm(self.model.parameters(), gradient_clip_val if by_norm else None)
-        if not by_norm:
-            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-        self._leave_out_what_is_no_number(optimizer)
+        if gradient_clip_val and not by_norm:
+            clip_values(self.model.parameters(), gradient_clip_val)
+        if self.trainer.precision != "16-mixed":  # whose scaler does so itself
+            self._leave_out_what_is_no_number(optimizer)
 
     def _leave_out_what_is_no_number(self, optimizer: Optimizer) -> None:
         """All ranks see the same; an optimiser without gradients changes nothing."""
@@ -176,6 +174,8 @@ class Training(pytorch_lightning.LightningModule):
             self.finite.begin(self.trainer.global_step)
         if self.random_state is not None:
             torch.set_rng_state(self.random_state)
+        if self.global_rank:  # or shares of a batch, which are of like length, would have the same dropout
+            torch.manual_seed(torch.initial_seed() + (self.global_rank << 32) + self.trainer.global_step)
 
 
 def perplexity(nats: float) -> float:

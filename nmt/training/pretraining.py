@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from lightning_fabric.plugins.environments import SLURMEnvironment, TorchElastic
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.code import code_version
-from nmt.errors import UserError
+from nmt.errors import ConfigurationError, UserError
 from nmt.folder import read_summary
 from nmt.launch.job import Job, stop, termination_interrupts
 from nmt.whole import write_text
@@ -39,6 +39,7 @@ OWN += ("ckpt_path", "resume", "score_test", "score_unknown")
 def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
     """The folder of the completed run that `config.pretraining` asks for; `overrides` are those of this run."""
     before = stage_overrides(config.pretraining, overrides)
+    _check_without(config.pretraining, _choices(overrides), _choices(before), _choices(()))
     stage = hydra.compose("config", overrides=before)
     job = Job(before, place_of(stage, before))
     job.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +92,26 @@ def stage_overrides(pretraining: DictConfig, overrides: Sequence[str]) -> tuple[
     dropped = {*OWN, *pretraining.get("without", ()), *(["experiment"] if experiment else [])}
     kept = [override for override in overrides if _group(override) not in dropped]
     return (*experiment, *kept, *pretraining.get("overrides", ()))
+
+
+def _choices(overrides: Sequence[str]) -> Mapping[str, str]:
+    """What is chosen of each group."""
+    return hydra.compose("config", overrides=list(overrides), return_hydra_config=True).hydra.runtime.choices
+
+
+def _check_without(
+    pretraining: DictConfig, own: Mapping[str, str], stage: Mapping[str, str], default: Mapping[str, str]
+) -> None:
+    """Only what the command line chose can be left out of it."""
+    for group in pretraining.get("without", ()):
+        if group not in default or "/" in group:
+            groups = ", ".join(sorted(name for name in default if not re.search(r"[/@]", name)))
+            raise ConfigurationError(f"pretraining.without: {group} is no group; there are {groups}")
+        if stage[group] == own[group] != default[group]:
+            raise ConfigurationError(
+                f"pretraining.without: {group}={own[group]} was not chosen on the command line: the stage would have "
+                "it too; name one without it: pretraining.experiment=NAME"
+            )
 
 
 def _group(override: str) -> str:

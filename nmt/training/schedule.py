@@ -6,12 +6,10 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 
-def constant(optimizer: Optimizer) -> None:
-    return None
-
-
-def halving(optimizer: Optimizer, *, after: int) -> dict[str, Any]:
-    """Halve the rate after every epoch, once `after` epochs are over: Luong 2015 §4.1 (5; with dropout 8)."""
+def halving(optimizer: Optimizer, *, after: int | None) -> dict[str, Any] | None:
+    """Halve the rate after every epoch, once `after` are over: Luong 2015 §4.1 (5; with dropout 8). None: never."""
+    if after is None:
+        return None
     return {
         "scheduler": LambdaLR(optimizer, lambda epochs_done: 0.5 ** max(0, epochs_done - after + 1)),
         "interval": "epoch",

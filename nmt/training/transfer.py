@@ -59,11 +59,29 @@ def transfer(weights: Mapping[str, Tensor], model: nn.Module, fresh: Sequence[st
         raise ConfigurationError(f"{origin} has {_some(left_over)}, for which this model has no place")
     if misfits:
         raise ConfigurationError(f"{origin} is of another size: {_some(misfits)}")
+    for names in _tied(model):
+        if 0 < len(set(names) & set(new)) < len(names):
+            raise ConfigurationError(
+                f"fresh={list(fresh)}: {' and '.join(names)} are one here; name all of them, or none"
+            )
+        if names[0] not in new and not all(weights[names[0]].equal(weights[name]) for name in names):
+            raise ConfigurationError(
+                f"{origin}: {' and '.join(names)} are one here, and differ there; tie them there too "
+                "(model.tie_embeddings), or name them in fresh=[…]"
+            )
     moved = {name: weights[name] for name in own if name not in new}
     if not moved:
         raise ConfigurationError(f"{origin}: fresh={list(fresh)} leaves nothing to take from it")
     model.load_state_dict(moved, strict=False)
     return Transfer(list(moved), new)
+
+
+def _tied(model: nn.Module) -> list[list[str]]:
+    """Names of parameters that have several."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return [of_one for of_one in names.values() if len(of_one) > 1]
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:

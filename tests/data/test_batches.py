@@ -8,6 +8,7 @@ import torch
 from random_batches import batch_of, random_rows, text_of
 
 from nmt.data.batches import BatchLoader, Plan
+from nmt.data.candidates import Candidates
 from nmt.data.prepared import Sides
 from nmt.errors import ConfigurationError
 
@@ -96,6 +97,19 @@ def test_ranks_share_the_same_batches_in_the_same_number(plan, ranks):
         assert sorted(counted) == sorted(sentences)
         assert sum(len(part.target_words) for part in parts) == parts[0].whole_words
         assert {part.whole_sentences for part in parts} == {len(sentences)}
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 16])
+def test_every_rank_has_the_candidates_of_the_whole_batch(ranks):
+    offsets = np.arange(0, 2 * 50 + 1, 2)
+    lists = Candidates(
+        frequent=np.arange(6), offsets=offsets, translations=np.random.default_rng(0).integers(6, 50, 100)
+    )
+    plan = Plan(unit="sentences", size=16)
+    alone = [batch.candidates for batch in loader(plan, candidates=lists)]
+    for rank in range(ranks):
+        for own, shared in zip(alone, loader(plan, rank=rank, ranks=ranks, candidates=lists), strict=True):
+            assert torch.equal(own, shared.candidates)
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=["pools", "whole", "tokens"])

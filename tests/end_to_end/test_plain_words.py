@@ -76,6 +76,13 @@ MISTAKES = {
     "init_from=/nowhere": "init_from: run=/nowhere: no such folder or checkpoint",
     "table=tu2016_table1": r"table: none is chosen by default, so a choice is added: \+table=…",
     "+table=tu2016": "table=tu2016: no such choice; there are luong2015_table1",
+    "--config-name mine": "--config-name: settings of your own are an experiment",
+    "trainer.precision=16-mixed": "trainer.precision=16-mixed: scales the loss, .* optimizer.fused=false",
+    "experiment=wang2016/memdec_n4_fresh pretraining={without:[memory]}": "pretraining.without: "
+    "memory=buffer was not chosen on the command line: the stage would have it too; .*pretraining.experiment=NAME",
+    "pretraining={without:[memroy]}": "pretraining.without: memroy is no group; there are attention, ",
+    "pretraining={without:[attention/window]}": "pretraining.without: attention/window is no group",
+    "-m +table=tu2016_table1 experiment=multi30k": ".* is no row of Tu 2016, Table 1: .*leave out experiment=",
     "experiment=dmo": "experiment=dmo: no such choice; there are .*did you mean demo",
 }
 

@@ -4,15 +4,27 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.utils import JobReturn
 from omegaconf import OmegaConf
 
 from nmt.code import code_version
+from nmt.command import quoted
 from nmt.errors import ConfigurationError
 from nmt.launch.job import Job, stop
-from nmt.launch.local import Sweep, _check_direction, _has_other_settings, _outcome, progress, shares_of_the_machine
+from nmt.launch.local import (
+    ProcessLauncher,
+    Sweep,
+    _check_direction,
+    _has_other_settings,
+    _outcome,
+    progress,
+    shares_of_the_machine,
+)
 from nmt.resolvers import folder_name, stage
 
 
@@ -118,9 +130,36 @@ def test_folders_of_jobs_have_one_level_and_never_a_name_too_long():
     assert folder_name("attention=dot,seed=1") == "attention=dot,seed=1"
     assert folder_name("experiment=tu2016/groundhog") == "experiment=tu2016.groundhog"
     assert folder_name("") == "defaults"
+    assert folder_name(r"trainer.max_time=00\:01,size.encoder=$\{size.hidden\}") == (
+        "trainer.max_time=00:01,size.encoder={size.hidden}"
+    )
     long, longer = folder_name("a" * 300), folder_name("a" * 301)
     assert len(long) < 200
     assert long != longer
+
+
+@pytest.mark.parametrize("name", [r"a\:b", "a'b", r"a\'b", "a b=c,d", "end\\", r"x\\y", "é", "a\\\\'"])
+def test_hydra_reads_a_quoted_folder_as_it_is(name):
+    read = OverridesParser.create().parse_override(f"hydra.run.dir={quoted(Path('/tmp') / name)}")
+    assert read.value() == f"/tmp/{name}"
+
+
+def test_what_a_sweeper_suggests_twice_is_trained_once(monkeypatch):
+    launcher, launched = ProcessLauncher(n_jobs=2), []
+    launcher.config = OmegaConf.create(
+        {"hydra": {"sweeper": {"direction": "maximize"}, "hydra_logging": {}, "verbose": 0}}
+    )
+    monkeypatch.setattr("nmt.launch.local.setup_globals", lambda: None)
+    monkeypatch.setattr("nmt.launch.local.configure_log", lambda *_: None)
+
+    def ran(overrides, first):
+        launched.extend(overrides)
+        return [JobReturn(overrides=list(one)) for one in overrides]
+
+    monkeypatch.setattr(launcher, "_launched", ran)
+    suggested = [["dropout=0.1"], ["dropout=0.2"], ["dropout=0.1"]]
+    assert [one.overrides for one in launcher.launch(suggested, 0)] == suggested
+    assert launched == [("dropout=0.1",), ("dropout=0.2",)]
 
 
 def test_jobs_that_run_at_once_share_the_machines_gpus_and_cores(monkeypatch):

@@ -62,9 +62,11 @@ def test_a_name_that_leads_here_is_not_answered(client, host):
     assert client.post("/translate", json={"text": "ma"}, headers={"Host": host}).status_code == 400
 
 
-def test_an_open_page_answers_to_the_machines_name_and_still_to_no_other():
+def test_an_open_page_answers_to_the_machines_names_and_addresses_and_still_to_no_other(monkeypatch):
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 0))]
+    monkeypatch.setattr("nmt.serve.app.socket.getaddrinfo", lambda *_: found)
     everywhere = client_of("0.0.0.0")
-    for host in (socket.gethostname(), "localhost:8000", "127.0.0.1"):
+    for host in (socket.gethostname(), socket.getfqdn(), "192.0.2.7:8000", "localhost:8000", "127.0.0.1"):
         assert everywhere.get("/runs", headers={"Host": host}).status_code == 200
     assert everywhere.get("/runs", headers={"Host": "evil.example"}).status_code == 400
 

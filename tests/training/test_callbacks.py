@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nmt.training.callbacks import MedianPruning, Translations
+from nmt.training.callbacks import MedianPruning, Throughput, Translations
 from nmt.training.metrics import MetricsFile
 
 
@@ -64,3 +64,20 @@ def test_translations_are_made_for_loggers_that_show_them_alone(tmp_path):
         sanity_checking=False, is_global_zero=True, loggers=[MetricsFile(str(tmp_path / "metrics.csv"))], global_step=1
     )
     Translations().on_validation_end(trainer, module=None)  # nothing is asked of it
+
+
+def test_what_comes_after_a_validation_is_no_training_either(monkeypatch):
+    seconds = [0.0]
+    monkeypatch.setattr("nmt.training.callbacks.time.perf_counter", lambda: seconds[0])
+    throughput, batch = Throughput(), SimpleNamespace(whole_words=100)
+    module = SimpleNamespace(log=lambda *_, **__: None)
+    throughput.on_fit_start(None, module)
+    for number in range(6):
+        throughput.on_train_batch_start(None, module, batch, number)
+        seconds[0] += 1
+        throughput.on_train_batch_end(None, module, None, batch, number)
+        if number % 2:
+            seconds[0] += 10
+            throughput.on_validation_end(None, module)
+            seconds[0] += 100  # pictures, checkpoints
+    assert throughput.rate() == 100

@@ -52,3 +52,20 @@ def test_whatever_does_not_fit_is_an_error_that_names_it():
     )
     assert "leaves nothing to take" in refusal(PLAIN.state_dict(), PLAIN, ["*"])
     assert "leaves nothing to take" in refusal({}, nn.Module(), [])
+
+
+def test_names_of_one_parameter_are_taken_over_together_or_not_at_all():
+    tied = composed("model.tie_embeddings=output")
+    names = ["target_embedding.weight", "output.weight"]
+    assert all(name in tied.state_dict() for name in names)
+    untied = {name: value.clone() for name, value in tied.state_dict().items()}
+    assert transfer(untied, tied, [], origin="there").fresh == []
+    untied["output.weight"] = untied["output.weight"] + 1
+    said = refusal(untied, tied, [])
+    assert all(name in said for name in names)
+    assert "are one here, and differ there" in said
+    for name in names:
+        assert "name all of them, or none" in refusal(untied, tied, [name])
+    before = tied.output.weight.clone()
+    assert set(names) <= set(transfer(untied, tied, names, origin="there").fresh)
+    assert torch.equal(tied.output.weight, before)
