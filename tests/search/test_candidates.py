@@ -14,7 +14,7 @@ from nmt.errors import DataError
 from nmt.search.beam import search
 from nmt.search.ensemble import Ensemble, Member
 from nmt.search.settings import Search
-from nmt.training.gradients import SparseAdam, clip_norm
+from nmt.training.gradients import SparseAdam, clip_norm, clip_values
 
 SOURCES, TARGETS = [[5, 6], [7, 5, 9], [8]], [[10, 11], [12], [21, 13, 10]]
 FREQUENT = np.array([0, 1, 2, 3, 4, 10])
@@ -160,3 +160,12 @@ def test_the_norm_of_sparse_gradients_is_clipped_with_the_others():
     clip_norm([dense, sparse], 1.0)
     torch.testing.assert_close(dense.grad, torch.tensor([0.6, 0.0]))
     torch.testing.assert_close(sparse.grad.to_dense()[:, 0], torch.tensor([0.0, 0.8, 0.0, 0.0]))
+
+
+def test_values_of_sparse_gradients_are_clipped_row_by_row():
+    dense, sparse = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(4, 1))
+    dense.grad = torch.tensor([-3.0, 0.5])
+    sparse.grad = in_rows([1, 1, 2], torch.tensor([[0.8], [0.7], [0.9]]), (4, 1))
+    clip_values([dense, sparse], 1.0)
+    torch.testing.assert_close(dense.grad, torch.tensor([-1.0, 0.5]))
+    torch.testing.assert_close(sparse.grad.to_dense()[:, 0], torch.tensor([0.0, 1.0, 0.9, 0.0]))

@@ -123,3 +123,21 @@ def test_a_sum_stays_one_where_lightning_divides_by_accumulated_batches(how, cou
     module = SimpleNamespace(model=model, normalize=how, label_smoothing=0.0, trainer=accumulating, device="cpu")
     loss = Training.training_step(module, batch, 0)
     assert loss.item() == pytest.approx(counted * model.loss(batch).objective.item())
+
+
+def drawn_by(rank: int, *, step: int = 0, stored: torch.Tensor | None = None) -> list[float]:
+    """What a rank draws first, when training begins or goes on."""
+    torch.manual_seed(5)
+    finite, trainer = SimpleNamespace(begin=lambda step: None), SimpleNamespace(is_global_zero=True, global_step=step)
+    Training.on_train_start(SimpleNamespace(trainer=trainer, finite=finite, random_state=stored, global_rank=rank))
+    return torch.rand(3).tolist()
+
+
+def test_ranks_draw_dropout_of_their_own_and_the_first_as_if_it_were_alone():
+    torch.manual_seed(5)
+    alone, stored = torch.rand(3).tolist(), torch.get_rng_state()
+    after = torch.rand(3).tolist()
+    assert drawn_by(0) == alone
+    assert drawn_by(0, step=7, stored=stored) == after
+    drawn = [alone, after, drawn_by(1), drawn_by(2), drawn_by(1, step=7, stored=stored)]
+    assert len({tuple(one) for one in drawn}) == 5
