@@ -175,7 +175,7 @@ class Training(pytorch_lightning.LightningModule):
         if self.random_state is not None:
             torch.set_rng_state(self.random_state)
         if self.global_rank:  # or shares of a batch, which are of like length, would have the same dropout
-            torch.manual_seed(torch.initial_seed() + (self.global_rank << 32) + self.trainer.global_step)
+            torch.manual_seed(torch.initial_seed() + 1_000_003 * self.global_rank + self.trainer.global_step)
 
 
 def perplexity(nats: float) -> float:
