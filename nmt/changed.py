@@ -9,10 +9,14 @@ OF_NO_WEIGHT = (  # what training comes to does not depend on them
     "paper", "hparams_search",
     "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
     "model.source_vocabulary_size", "model.target_vocabulary_size", "trainer.enable_progress_bar",
-    "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name",
+    "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name", "callbacks.pruning.sweep_folder",
 )  # fmt: skip
 
-RENAMED = {"pytorch_lightning.callbacks.WeightAveraging": "nmt.training.averaging.MovingAverage"}  # by older runs
+SEEDS = ("seed", "data.seed")
+RENAMED = {  # what older runs call them
+    "pytorch_lightning.callbacks.WeightAveraging": "nmt.training.averaging.MovingAverage",
+    "nmt.training.schedule.constant": "nmt.training.schedule.halving",
+}
 
 
 def leaves(node: Any, place: str = "") -> dict[str, Any]:

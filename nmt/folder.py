@@ -42,15 +42,17 @@ def is_scored(folder: Path, test: str | None, unknown: str) -> bool:
     checkpoints together, which a plain evaluation is not to replace."""
     try:
         stored = json.loads(scores_path(folder, test).read_text(encoding="utf-8"))
-        members, best = stored.get("members"), read_summary(folder).get("best")
-        of_other_weights = bool(best and members) and len(members) == 1 and _weights(members[0]) != _weights(best)
-        return stored["unknown"] == unknown and not of_other_weights
+        return stored["unknown"] == unknown and not _of_other_weights(stored.get("members"), read_summary(folder))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False
 
 
-def _weights(of: dict[str, Any]) -> tuple[str, Any]:
-    return Path(of["checkpoint"]).name, of["step"]
+def _of_other_weights(members: Any, summary: dict[str, Any]) -> bool:
+    """Where both say which they are."""
+    match members, summary.get("best"):
+        case [{"checkpoint": str(path), "step": int(step)}], {"checkpoint": str(best), "step": int(at)}:
+            return Path(best).name == BEST and (Path(path).name, step) != (BEST, at)
+    return False
 
 
 def give_back_composition(folder: Path) -> None:

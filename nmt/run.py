@@ -93,12 +93,13 @@ class Run:
         candidates.must_fit(Sides(*(len(one.vocabulary) for one in self.languages)), self.folder / CANDIDATES)
         return candidates
 
-    def word_table(self) -> WordTable:
-        """The run's word-translation table; learned from its training text when it is first asked for."""
+    def word_table(self, overrides: list[str] | None = None) -> WordTable:
+        """The run's word-translation table; learned from its training text when it is first asked for. `overrides`:
+        where that lies by now."""
         path = self.folder / WORD_TABLE
         if not path.is_file():
             log.warning("%s: learning it from the training text, once", path)
-            learn(self.data().training_words()).save(path)
+            learn(self.data(overrides).training_words()).save(path)
         return WordTable.load(path)
 
 

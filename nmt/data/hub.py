@@ -19,7 +19,7 @@ class HubPairs(Pairs):
         path: str | None,
         name: str | None = None,
         revision: str | None = None,
-        data_files: Mapping[str, str | list[str]] | None = None,
+        data_files: Mapping[str, str | list[str]] | str | list[str] | None = None,
         streaming: bool = False,
         column: str | None = "translation",
         source: str,
@@ -30,13 +30,15 @@ class HubPairs(Pairs):
                 "data.reader.path must be given: OWNER/NAME on the hub, or a format such as parquet or json"
             )
         self.split, self.path, self.name, self.revision = split, path, name, revision
-        given = (data_files or {}).items()
-        self.data_files = {split: named if isinstance(named, str) else list(named) for split, named in given} or None
+        files = data_files if isinstance(data_files, Mapping) else {"train": data_files} if data_files else {}
+        self.data_files = {split: [named] if isinstance(named, str) else list(named) for split, named in files.items()}
         self.streaming, self.column, self.source, self.target = streaming, column, source, target
 
     def identity(self) -> object:
-        """Local files by their content; a data set of the hub by its name and revision."""
+        """Local files by their content; a data set of the hub by its name, revision and files there."""
         described = [self.path, self.name, self.revision, self.split, self.column, self.source, self.target]
+        if self.data_files and self._is_on_the_hub:
+            return {"hub": described, "data_files": self.data_files}
         files = self._local_files()
         return {"hub": described} | ({"files": [file_identity(file) for file in files]} if files else {})
 
@@ -46,37 +48,43 @@ class HubPairs(Pairs):
             return sorted(file for file in Path(self.path).rglob("*") if file.is_file())
         if self.split not in self.data_files:
             raise DataError(f"data.reader.data_files names no split '{self.split}', only {', '.join(self.data_files)}")
-        named = self.data_files[self.split]
+        folder = Path(self.path) if Path(self.path).is_dir() else Path()  # where `datasets` looks for them too
         return [
-            Path(file)
-            for pattern in ([named] if isinstance(named, str) else named)
-            for file in sorted(glob(pattern, recursive=True)) or [pattern]
+            folder / file
+            for pattern in self.data_files[self.split]
+            for file in sorted(glob(pattern, root_dir=folder, recursive=True)) or [pattern]
         ]
+
+    @property
+    def _is_on_the_hub(self) -> bool:
+        """OWNER/NAME; neither a folder here nor a format."""
+        return "/" in self.path and not Path(self.path).is_dir()
 
     def __iter__(self) -> Iterator[Line]:
         self.blank = 0
-        for number, row in enumerate(self._rows(), start=1):
+        for number, row in enumerate(self._read(), start=1):
             source, target = (self._sentence(row, key, number) for key in (self.source, self.target))
             if source and target:
                 yield Line(source, target)
             else:
                 self.blank += 1
 
-    def _rows(self) -> Any:
+    def _read(self) -> Iterator[Mapping[str, Any]]:
+        """Streamed rows are found wrong only when they are read."""
         from datasets import load_dataset
 
         try:
-            return load_dataset(
+            yield from load_dataset(
                 self.path,
                 self.name,
                 split=self.split,
                 revision=self.revision,
-                data_files=self.data_files,
+                data_files=self.data_files or None,
                 streaming=self.streaming,
             )
         except Exception as error:
             reason = first_line(error)
-            raise DataError(f"data.reader.path={self.path}, split {self.split}: cannot be loaded ({reason})") from error
+            raise DataError(f"data.reader.path={self.path}, split {self.split}: cannot be read ({reason})") from error
 
     def _sentence(self, row: Mapping[str, Any], key: str, number: int) -> str:
         cells = row if self.column is None else row.get(self.column)

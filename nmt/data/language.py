@@ -125,7 +125,8 @@ def _characters(language: str, markup: str | None) -> Callable[[str], str]:
 
 
 def _join_ideographs(line: str) -> str:
-    return re.sub(f"(?<=[{_IDEOGRAPH}]) +| +(?=[{_IDEOGRAPH}])", "", line)
+    """And dashes and dots that are written twice, which Moses takes apart."""
+    return re.sub(f"(?<=[{_IDEOGRAPH}]) +| +(?=[{_IDEOGRAPH}])|(?<=—) +(?=—)|(?<=…) +(?=…)", "", line)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from filelock import FileLock
 from nmt.data.corpus import Line, Pairs, in_blocks
 from nmt.data.language import Language
 from nmt.data.vocabulary import UNKNOWN, Vocabulary
-from nmt.errors import DataError
+from nmt.errors import ConfigurationError, DataError
 from nmt.machine import cores
 
 log = logging.getLogger(__name__)
@@ -88,6 +88,11 @@ class Prepared:
         """Of the texts that a run learns from and chooses by."""
         told = {split: self.about["settings"][split] for split in ("train", "valid")}
         return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+    @property
+    def decisive(self) -> dict[str, object]:
+        """All that a model learns from it depends on: not the test sets, which are only searched for leaks."""
+        return {key: value for key, value in self.about["settings"].items() if key != "tests"}
 
     def split(self, name: str) -> Sides:
         return Sides(*(EncodedText.open(self.folder, f"{name}.{side}") for side in SIDES))
@@ -171,7 +176,7 @@ def _read_tests(workers: "Workers", tests: dict[str, Pairs]) -> tuple[dict[str, 
     for name, pairs in tests.items():
         try:
             found[name] = [tuple(line) for line in workers.read(pairs)]
-        except DataError as error:
+        except (DataError, ConfigurationError) as error:
             unread[name] = str(error)
     return found, unread
 

@@ -67,7 +67,8 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     test = test_set(data)
     forced = _forced(translator, test, settings)  # what is wrong with alignments is found before the search
     training = _word_counts(data) if settings.by_frequency else None
-    said = _translated(test, translator, how, settings.batch_size, replacing(runs, settings.unknown))
+    replaced = replacing(runs, settings.unknown, data_overrides)
+    said = _translated(test, translator, how, settings.batch_size, replaced)
     folder = _folder_of(runs, settings) / test.name
     scores = {
         "run": str(folder.parent),

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt.changed import OF_NO_WEIGHT, is_within, name_of
+from nmt.changed import OF_NO_WEIGHT, SEEDS, is_within, name_of
 from nmt.errors import ConfigurationError
 from nmt.report.markdown import table, words
 from nmt.report.reading import UnreadableError, read_json
@@ -20,7 +20,7 @@ TABLE = "table.json"  # in the folder of a sweep
 ALWAYS = ("bleu", "perplexity")  # whether the paper gives them or not
 
 
-Figures = Mapping[str, Mapping[str, float]]  # of a paper: by its test sets and by score, called as in scores.json
+Figures = Mapping[str, Mapping[str, float | str]]  # of a paper: by its test sets and by score, called as in scores.json
 
 
 class Entry(NamedTuple):
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
     @property
     def settings(self) -> list[str]:
         """What its sweep chose besides the row and the seed."""
-        told = ("experiment", "seed", *OF_NO_WEIGHT)
+        told = ("experiment", *SEEDS, *OF_NO_WEIGHT)
         return [override for override in self.overrides if not is_within(name_of(override), told)]
 
 

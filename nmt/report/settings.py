@@ -11,11 +11,10 @@ from dataclasses import asdict
 from itertools import takewhile
 from typing import Any
 
-from nmt.changed import OF_NO_WEIGHT, is_within, leaves, name_of
+from nmt.changed import OF_NO_WEIGHT, SEEDS, is_within, leaves, name_of
 from nmt.report.runs import RunFolder
 from nmt.search.settings import BESIDE, Search
 
-SEEDS = ("seed", "data.seed")
 NOT_OF_THE_SYSTEM = (  # nor do these make another system
     *OF_NO_WEIGHT, "data.dir", "data.tests", "data.test", "callbacks.checkpoint.dirpath",
     "trainer.default_root_dir", "search.seed",

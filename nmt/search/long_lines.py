@@ -1,10 +1,13 @@
 """Lines longer than a model should see at once are translated in parts, and put together again."""
 
+import re
+
 import numpy as np
 
 from nmt.data.vocabulary import Vocabulary
 
 ENDS_OF_PARTS = ".!?;:,。！？；：，、…"
+ESCAPED = re.compile(r"&(\w+|#\d+);$")
 
 
 def in_parts(line: str, vocabulary: Vocabulary, longest: int) -> list[str]:
@@ -24,8 +27,13 @@ def in_parts(line: str, vocabulary: Vocabulary, longest: int) -> list[str]:
 
 
 def _end_of_clause(words: list[str], earliest: int, latest: int) -> int:
-    ends = [place for place in range(earliest, latest + 1) if words[place - 1][-1] in ENDS_OF_PARTS]
+    ends = [place for place in range(earliest, latest + 1) if _ends_a_part(words[place - 1])]
     return ends[-1] if ends else latest
+
+
+def _ends_a_part(word: str) -> bool:
+    """What Moses escapes ends with a ; of its own: l&apos; &quot;"""
+    return word[-1] in ENDS_OF_PARTS and not ESCAPED.search(word)
 
 
 def block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:

@@ -100,12 +100,14 @@ def search_of(settings: DictConfig) -> Search:
     return Search(**{field.name: settings[field.name] for field in dataclasses.fields(Search)})
 
 
-def replacing(runs: list[Run], how: str) -> Callable[[Translation], Translation]:
+def replacing(
+    runs: list[Run], how: str, data_overrides: list[str] | None = None
+) -> Callable[[Translation], Translation]:
     """What happens to words the vocabulary lacks."""
     check_unknown(how)
     if how == "keep":
         return lambda translation: translation
-    table = runs[0].word_table() if how == "translate" else None
+    table = runs[0].word_table(data_overrides) if how == "translate" else None
     return UnknownWords(runs[0].languages.target, table)
 
 

@@ -62,6 +62,7 @@ class Last(Checkpoint):
         self.metrics: dict[str, float] = {}  # of a run that is gone on with, until it has its own
         self.validating = self.breaking_off = False
         self.postponed = False  # a checkpoint, from among accumulated batches to the end of their step
+        self.stops = False  # when that step is made
         self.most_steps: int | None = None  # trainer.max_steps, while it is kept from Lightning
         self.before: dict[int, Any] = {}  # handlers of signals
 
@@ -91,6 +92,7 @@ class Last(Checkpoint):
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
         stepped, self.step = trainer.global_step > self.step, trainer.global_step
+        self._stop_with_a_step(trainer)
         if not stepped or _validates_next(trainer) or trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
             return
         asked = len(self.wishes)
@@ -132,9 +134,15 @@ class Last(Checkpoint):
     def on_validation_end(self, trainer: Trainer, module: Training) -> None:
         if self.validating:
             self.validating = False
+            self._stop_with_a_step(trainer)
             self.postponed = _accumulates(trainer)
-            if not self.postponed:
+            if not (self.postponed or _ends_with_an_epoch(trainer)):
                 self._save(trainer)
+
+    def _stop_with_a_step(self, trainer: Trainer) -> None:
+        """Whoever ends training, by time or by scores, may do so among accumulated batches."""
+        self.stops = self.stops or trainer.should_stop
+        trainer.should_stop = self.stops and not _accumulates(trainer)
 
     def on_train_end(self, trainer: Trainer, module: Training) -> None:
         """What came after the last validation is kept too."""
@@ -172,15 +180,18 @@ class Last(Checkpoint):
         seconds = self.seconds + time.monotonic() - self.started
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         checkpoint["progress"] = {"seconds": seconds, "metrics": self.metrics | metrics}
+        loops = checkpoint["loops"]["fit_loop"]
+        if _is_finished(loops) and not loops["epoch_loop.batch_progress"]["is_last_batch"]:
+            for counts in loops["epoch_progress"].values():  # Lightning counts an epoch as whole that was ended early
+                counts |= {"processed": counts["processed"] - 1, "completed": counts["completed"] - 1}
         if self.breaking_off:  # Lightning then begins this validation again, in place of the next batch
-            progress = checkpoint["loops"]["fit_loop"][VALIDATION]
+            progress = loops[VALIDATION]
             for counts in (progress["total"], progress["current"]):
                 counts |= {"ready": 1, "started": 1, "processed": 0, "completed": 0}
 
     def on_load_checkpoint(self, trainer: Trainer, module: Training, checkpoint: dict[str, Any]) -> None:
         self.seconds, self.metrics = checkpoint["progress"]["seconds"], checkpoint["progress"]["metrics"]
-        epochs = checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]
-        if len(set(epochs.values())) == 1:  # Lightning would take a finished epoch for one begun, where it counts steps
+        if _is_finished(checkpoint["loops"]["fit_loop"]):  # or Lightning, where it counts steps, takes it for begun
             loop = trainer.fit_loop.epoch_loop
             self.most_steps, loop.max_steps = loop.max_steps, -1
         if Path(trainer.ckpt_path).resolve().parent == self.path.resolve().parent:
@@ -204,6 +215,11 @@ def _follow(states: dict[str, Any], folder: Path) -> None:
             state["best_k_models"] = {str(folder) + path[len(before) :]: score for path, score in best.items()}
 
 
+def _is_finished(loops: dict[str, Any]) -> bool:
+    """The epoch that was the last."""
+    return len(set(loops["epoch_progress"]["current"].values())) == 1
+
+
 def _in_slurm() -> bool:
     return "SLURM_JOB_ID" in os.environ
 
@@ -212,6 +228,17 @@ def _validates_next(trainer: Trainer) -> bool:
     """Lightning's loop would take what is saved now for saved after the validation."""
     loop = trainer.fit_loop
     return loop.epoch_loop._should_check_val_fx(loop._data_fetcher)
+
+
+def _ends_with_an_epoch(trainer: Trainer) -> bool:
+    """Where training stops at the last batch of an epoch, and is validated for that alone, the epoch is to count as
+    finished; that it is only at the end of training."""
+    if not (trainer.should_stop and trainer.fit_loop.epoch_loop.batch_progress.is_last_batch):
+        return False
+    trainer.should_stop = False
+    planned = _validates_next(trainer)
+    trainer.should_stop = True
+    return not planned
 
 
 def _accumulates(trainer: Trainer) -> bool:

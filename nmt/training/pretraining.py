@@ -104,10 +104,10 @@ def _check_without(
 ) -> None:
     """Only what the command line chose can be left out of it."""
     for group in pretraining.get("without", ()):
-        if group not in default or "/" in group:
+        if group not in {*own, *default} or "/" in group:
             groups = ", ".join(sorted(name for name in default if not re.search(r"[/@]", name)))
             raise ConfigurationError(f"pretraining.without: {group} is no group; there are {groups}")
-        if stage[group] == own[group] != default[group]:
+        if stage.get(group) == own.get(group) != default.get(group):
             raise ConfigurationError(
                 f"pretraining.without: {group}={own[group]} was not chosen on the command line: the stage would have "
                 "it too; name one without it: pretraining.experiment=NAME"
@@ -127,7 +127,7 @@ def fingerprint(stage: DictConfig, overrides: Sequence[str]) -> str:
     settings["callbacks"] = OmegaConf.to_container(stage.callbacks)  # unresolved: they name the run's folder
     of_data = ("batches", "max_length", "source_end", "seed", "candidates")
     settings |= {f"data.{key}": _plain(stage.data[key]) for key in of_data}
-    settings["data"] = hydra.utils.instantiate(stage.data).prepare().folder.name
+    settings["data"] = hydra.utils.instantiate(stage.data).prepare().decisive
     settings |= {"code": code_version(), "torch": torch.__version__}
     if stage.pretraining is not None:
         earlier = stage_overrides(stage.pretraining, overrides)

@@ -6,7 +6,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 
-def halving(optimizer: Optimizer, *, after: int | None) -> dict[str, Any] | None:
+def halving(optimizer: Optimizer, *, after: int | None = None) -> dict[str, Any] | None:
     """Halve the rate after every epoch, once `after` are over: Luong 2015 §4.1 (5; with dropout 8). None: never."""
     if after is None:
         return None

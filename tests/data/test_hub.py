@@ -65,6 +65,41 @@ def test_several_files_a_pattern_and_a_folder_are_known_by_what_they_hold(tmp_pa
     assert not [kind for kind in named if all_of(kind).identity() == before[kind]]
 
 
+def test_files_are_those_of_the_folder_that_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    for place, line in ((folder, '{"en": "a", "de": "b"}'), (tmp_path, '{"en": "of another folder", "de": "c"}')):
+        (place / "t.json").write_text(f"{line}\n")
+    pairs = HubPairs("train", path="pairs", data_files="t.json", column=None, source="en", target="de")
+    assert [tuple(line) for line in pairs] == [("a", "b")]
+    before = pairs.identity()
+    (tmp_path / "t.json").unlink()
+    assert pairs.identity() == before
+    (folder / "t.json").write_text('{"en": "c", "de": "d"}\n')
+    assert pairs.identity() != before
+    on_the_hub = [
+        HubPairs("train", path="owner/pairs", data_files=file, source="en", target="de").identity()
+        for file in ("t.json", "u.json")
+    ]
+    assert on_the_hub[0] != on_the_hub[1]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_test_set_without_references_does_not_keep_from_training(tmp_path, streaming):
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    for split in ("train", "validation"):
+        pyarrow.parquet.write_table(pyarrow.table({"translation": ROWS}), folder / f"{split}.parquet")
+    hidden = pyarrow.table({"translation": pyarrow.array([None], pyarrow.struct({"en": "string", "de": "string"}))})
+    pyarrow.parquet.write_table(hidden, folder / "test.parquet")
+    chosen = ("data.source.language=en", "data.target.language=de", f"data.reader.streaming={streaming}")
+    config = configured("data=hub", f"data.reader.path={folder}", *chosen, f"data.cache={tmp_path}/cache")
+    about = instantiate(config.data).prepare().about
+    assert about["train"]["pairs"] == 2
+    assert "split test, row 1: no 'en' in column translation" in about["unread_tests"]["test"]
+
+
 def test_a_wrong_column_is_named_with_those_there_are(tmp_path):
     with pytest.raises(ConfigurationError, match="row 1: no 'fr' in column translation, only en, de"):
         list(HubPairs("train", source="en", target="fr", **parquet_file(tmp_path)))
@@ -73,7 +108,7 @@ def test_a_wrong_column_is_named_with_those_there_are(tmp_path):
 def test_a_data_set_that_cannot_be_loaded_is_named(tmp_path):
     broken = tmp_path / "x.parquet"
     broken.write_text("not parquet")
-    with pytest.raises(DataError, match=r"data\.reader\.path=parquet, split train: cannot be loaded"):
+    with pytest.raises(DataError, match=r"data\.reader\.path=parquet, split train: cannot be read"):
         list(HubPairs("train", path="parquet", data_files={"train": str(broken)}, source="en", target="de"))
     with pytest.raises(ConfigurationError, match=r"data\.reader\.path must be given"):
         HubPairs("train", path=None, source="en", target="de")
@@ -90,5 +125,5 @@ def test_a_data_set_without_the_test_split_can_be_trained_on_and_says_so(tmp_pat
     assert data.prepare().about["train"]["pairs"] == 2
     assert "test: could not be read, and so was not searched for in the training text" in caplog.text
     assert "valid: of 2 sentences 2 sources, 2 targets and 2 whole pairs also stand in the training text" in caplog.text
-    with pytest.raises(DataError, match="split test: cannot be loaded"):
+    with pytest.raises(DataError, match="split test: cannot be read"):
         list(data.test_pairs()[1])

@@ -32,6 +32,8 @@ def test_characters_stand_alone_and_other_text_does_not():
     chinese = preprocessing(language="zh", tokenizer="characters")
     assert chinese("他用Python 3.14编程。") == "他 用 Python 3.14 编 程 。"
     assert chinese.restore("他 用 Python 3.14 编 程 。") == "他用Python 3.14编程。"
+    for line in ("夜晚的城市——第一印象。", "他走了……没有回来。"):
+        assert chinese.restore(chinese(line)) == line
 
 
 @pytest.mark.parametrize("language", ["zh", "ja"])

@@ -56,6 +56,9 @@ def test_settings_that_a_sweep_tries_beside_the_tables_are_rows_of_their_own(tmp
     assert [row["n"] for row in table["rows"]] == [2, 1]
     assert table["rows"][0]["bleu"]["mean"] > table["rows"][1]["bleu"]["mean"]
     assert [row[0] for row in written(tmp_path, *entries[:2])[1][2:]] == ["Base"]
+    assert "- all rows: `data=multi30k size=small`\n" in (tmp_path / "table.md").read_text()
+    shuffled = [one._replace(overrides=(f"data.seed={one.seed}", "threads=1")) for one in entries[:2]]
+    assert [row["n"] for row in written(tmp_path, *shuffled)[0]["rows"]] == [2]
 
 
 def test_where_no_test_set_is_configured_the_validation_set_counts(tmp_path):

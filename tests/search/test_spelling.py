@@ -8,6 +8,7 @@ from nmt.data.language import Language, Preprocessing
 from nmt.data.prepared import Sides
 from nmt.data.vocabulary import Vocabulary
 from nmt.search.beam import Hypothesis
+from nmt.search.long_lines import in_parts
 from nmt.search.settings import Search
 from nmt.search.translation import TextTranslator
 from nmt.search.unknown import UnknownWords
@@ -98,3 +99,11 @@ def test_parts_of_a_line_lose_no_word_spelled_like_the_end_symbol(source_end):
     assert whole.parts == 3
     assert whole.translations[0].source == line.split()
     assert whole.translations[0].word_alignment().shape[1] == 6
+
+
+def test_a_long_line_is_cut_where_a_sentence_ends_and_not_after_an_article():
+    line = "le chien dort . il voit que l&apos; homme lit &quot; guerre &amp; paix &quot; ce soir"
+    vocabulary = Vocabulary.learn([[line]], kind="words", size=30, minimum_count=1)
+    assert in_parts(line, vocabulary, 7)[0] == "le chien dort ."
+    assert in_parts(line, vocabulary, 7)[1] == "il voit que l&apos; homme lit &quot;"
+    assert in_parts("a b ; c d e", vocabulary, 5)[0] == "a b ;"

@@ -68,7 +68,25 @@ class Kill(pytorch_lightning.Callback):
             raise KilledError
 
 
-def trained(folder: Path, settings: dict, *, go_on: bool = False, killed_before: int | None = None) -> Watched:
+class Stop(pytorch_lightning.Callback):
+    """As a time limit does, or whatever looks at scores."""
+
+    def __init__(self, after: int):
+        self.after = after
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+        if len(module.seen) == self.after:
+            trainer.should_stop = True
+
+
+def trained(
+    folder: Path,
+    settings: dict,
+    *,
+    go_on: bool = False,
+    killed_before: int | None = None,
+    stopped_after: int | None = None,
+) -> Watched:
     module = Watched()
     callbacks = [Last(dirpath=str(folder)), LastValidation()]
     trainer = pytorch_lightning.Trainer(
@@ -78,7 +96,11 @@ def trained(folder: Path, settings: dict, *, go_on: bool = False, killed_before:
         enable_model_summary=False,
         use_distributed_sampler=False,
         default_root_dir=str(folder),
-        callbacks=[*callbacks, *([] if killed_before is None else [Kill(killed_before)])],
+        callbacks=[
+            *callbacks,
+            *([] if killed_before is None else [Kill(killed_before)]),
+            *([] if stopped_after is None else [Stop(stopped_after)]),
+        ],
         plugins=[WholeFiles()],
         **settings,
     )
@@ -108,6 +130,9 @@ STEPS = {"max_steps": 1000}  # a bound that is never reached
         (OFTEN | STEPS, {"max_epochs": 1}, {"max_epochs": 3}),
         (SELDOM | STEPS, {"max_epochs": 1}, {"max_epochs": 3}),
         (SELDOM, {"max_epochs": 9, "max_steps": 10}, {"max_epochs": 9, "max_steps": 27}),
+        (SELDOM, {"max_epochs": 9, "max_steps": 5}, {"max_epochs": 9, "max_steps": 27}),
+        (SELDOM, {"max_epochs": 9, "max_steps": 25}, {"max_epochs": 9, "max_steps": 35}),
+        ({"limit_val_batches": 0}, {"max_epochs": 9, "max_steps": 14}, {"max_epochs": 9, "max_steps": 27}),
         ({}, {"max_epochs": 9, "max_steps": 14}, {"max_epochs": 9, "max_steps": 27}),
         (SELDOM, {"max_epochs": 9, "max_steps": 10}, {"max_epochs": 9, "max_steps": 10}),
     ],
@@ -143,6 +168,22 @@ def test_a_run_that_was_killed_goes_on_where_it_last_saved(tmp_path, settings, k
     rest = trained(tmp_path / "killed", settings, go_on=saved)
     assert rest.seen == whole.seen[len(whole.seen) - len(rest.seen) :]
     assert rest.weight.item() == whole.weight.item()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, SELDOM, OFTEN, STEPS, {"accumulate_grad_batches": 2}, {"accumulate_grad_batches": 3, "val_check_interval": 5}],
+    ids=str,
+)
+@pytest.mark.parametrize("after", [5, 9, 10, 14])
+def test_a_run_that_was_told_to_stop_early_goes_on_from_there(tmp_path, settings, after):
+    settings = {"max_epochs": 3} | settings
+    whole = trained(tmp_path / "whole", settings)
+    first = trained(tmp_path / "stopped", settings, stopped_after=after)
+    assert after <= len(first.seen) < after + 3
+    second = trained(tmp_path / "stopped", settings, go_on=True)
+    assert first.seen + second.seen == whole.seen
+    assert second.weight.item() == whole.weight.item()
 
 
 @pytest.mark.parametrize(("every", "steps"), [(3, [2, 3, 5]), (2, [1, 2, 3, 4, 5])])

@@ -101,12 +101,18 @@ def test_what_a_run_started_from_is_a_setting(folder, key):
         settle(configuration(**{key: "other"}), folder)
 
 
-def test_a_run_whose_averages_were_lightnings_is_the_same_run():
-    before, now = (
-        {"callbacks": {"average": {"_target_": name, "decay": 0.9}}} for pair in RENAMED.items() for name in pair
-    )
+@pytest.mark.parametrize("names", RENAMED.items())
+def test_a_run_of_when_its_parts_had_other_names_is_the_same_run(names):
+    before, now = ({"callbacks": {"average": {"_target_": name, "decay": 0.9}}} for name in names)
     assert not changed(before, now)
     assert changed(before, now | {"seed": [2]}) == {"seed": (None, [2])}
+
+
+def test_a_rate_that_stays_is_one_that_is_never_halved():
+    before = {"schedule": {"_target_": "nmt.training.schedule.constant", "_partial_": True}}
+    assert not changed(
+        before, {"schedule": {"_target_": "nmt.training.schedule.halving", "_partial_": True, "after": None}}
+    )
 
 
 def test_where_prepared_data_lie_is_no_setting():
