@@ -267,9 +267,9 @@ def test_a_whole_number_is_the_same_setting_with_a_point_and_true_is_not_one(tmp
     assert folded([settings_of(run, {}) for run in runs]) == [[0, 1], [2], [3]]
 
 
-def test_a_class_that_had_another_name_makes_no_other_system(tmp_path):
-    names = [name for pair in RENAMED.items() for name in pair]
-    averages = {name: {"average": {"_target_": name, "decay": 0.9}} for name in [*names, "another.Average"]}
+@pytest.mark.parametrize("pair", RENAMED.items())
+def test_a_class_that_had_another_name_makes_no_other_system(tmp_path, pair):
+    averages = {name: {"average": {"_target_": name, "decay": 0.9}} for name in [*pair, "another.Average"]}
     runs = [RunFolder(write_run(tmp_path / name, changes={"callbacks": of})) for name, of in averages.items()]
     assert folded([settings_of(run, {}) for run in runs]) == [[0, 1], [2]]
 
