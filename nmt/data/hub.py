@@ -9,6 +9,9 @@ from nmt.data.corpus import Line, Pairs, file_identity
 from nmt.errors import ConfigurationError, DataError, first_line
 
 
+FORMATS = ("csv", "json", "pandas", "parquet", "arrow", "text", "xml")  # which `datasets` reads by itself
+
+
 class HubPairs(Pairs):
     """A split of a data set: `column` holds {language: sentence}, or `source` and `target` are columns themselves."""
 
@@ -48,7 +51,8 @@ class HubPairs(Pairs):
             return sorted(file for file in Path(self.path).rglob("*") if file.is_file())
         if self.split not in self.data_files:
             raise DataError(f"data.reader.data_files names no split '{self.split}', only {', '.join(self.data_files)}")
-        folder = Path(self.path) if Path(self.path).is_dir() else Path()  # where `datasets` looks for them too
+        named = self.path not in FORMATS and Path(self.path).is_dir()
+        folder = Path(self.path) if named else Path()  # where `datasets` looks for them too
         return [
             folder / file
             for pattern in self.data_files[self.split]

@@ -122,7 +122,8 @@ class Last(Checkpoint):
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         asked = len(self.wishes)
-        if not self.validating or _accumulates(trainer):
+        ends = trainer.should_stop and trainer.fit_loop._can_stop_early  # what is saved here would not be gone on with
+        if not self.validating or ends or _accumulates(trainer):
             return
         if wish := highest(max(self.wishes[:asked], default=GO_ON), module.device):
             self.breaking_off = True

@@ -316,7 +316,7 @@ def compose_module(
     return Training(
         model=build_model(config),
         optimizer=hydra.utils.instantiate(config.optimizer),
-        schedule=hydra.utils.instantiate({key: value for key, value in config.schedule.items() if value is not None}),
+        schedule=hydra.utils.instantiate(config.schedule),
         prepared=prepared,
         candidates=candidates,
         validation_search=hydra.utils.instantiate(config.validation),
