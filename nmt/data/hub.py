@@ -8,7 +8,6 @@ from typing import Any
 from nmt.data.corpus import Line, Pairs, file_identity
 from nmt.errors import ConfigurationError, DataError, first_line
 
-
 FORMATS = ("csv", "json", "pandas", "parquet", "arrow", "text", "xml")  # which `datasets` reads by itself
 
 
