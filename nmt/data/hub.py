@@ -50,8 +50,8 @@ class HubPairs(Pairs):
             return sorted(file for file in Path(self.path).rglob("*") if file.is_file())
         if self.split not in self.data_files:
             raise DataError(f"data.reader.data_files names no split '{self.split}', only {', '.join(self.data_files)}")
-        named = self.path not in FORMATS and Path(self.path).is_dir()
-        folder = Path(self.path) if named else Path()  # where `datasets` looks for them too
+        is_folder = self.path not in FORMATS and Path(self.path).is_dir()
+        folder = Path(self.path) if is_folder else Path()  # where `datasets` looks for them too
         return [
             folder / file
             for pattern in self.data_files[self.split]
