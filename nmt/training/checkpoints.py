@@ -60,9 +60,10 @@ class Last(Checkpoint):
         self.granted = GO_ON
         self.seconds = 0.0  # of training before this process
         self.metrics: dict[str, float] = {}  # of a run that is gone on with, until it has its own
-        self.validating = self.breaking_off = False
+        self.validating = self.breaking_off = self.validated = False
         self.postponed = False  # a checkpoint, from among accumulated batches to the end of their step
         self.stops = False  # when that step is made
+        self.within_an_epoch = False  # training ends
         self.most_steps: int | None = None  # trainer.max_steps, while it is kept from Lightning
         self.before: dict[int, Any] = {}  # handlers of signals
 
@@ -136,17 +137,25 @@ class Last(Checkpoint):
         if self.validating:
             self.validating = False
             self._stop_with_a_step(trainer)
-            self.postponed = _accumulates(trainer)
+            self.postponed = _accumulates(trainer) or trainer._val_check_time_interval is not None
             if not (self.postponed or _ends_with_an_epoch(trainer)):
+                self.validated = True
                 self._save(trainer)
+                self.validated = False
 
     def _stop_with_a_step(self, trainer: Trainer) -> None:
         """Whoever ends training, by time or by scores, may do so among accumulated batches."""
         self.stops = self.stops or trainer.should_stop
         trainer.should_stop = self.stops and not _accumulates(trainer)
 
+    def on_train_epoch_end(self, trainer: Trainer, module: Training) -> None:
+        self.within_an_epoch = not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch
+
     def on_train_end(self, trainer: Trainer, module: Training) -> None:
         """What came after the last validation is kept too."""
+        if self.within_an_epoch:  # which Lightning counts as whole
+            for counts in (trainer.fit_loop.epoch_progress.total, trainer.fit_loop.epoch_progress.current):
+                counts.processed, counts.completed = counts.processed - 1, counts.completed - 1
         if trainer.global_step > self.saved_step:
             self._save(trainer)
 
@@ -185,6 +194,10 @@ class Last(Checkpoint):
         if _is_finished(loops) and not loops["epoch_loop.batch_progress"]["is_last_batch"]:
             for counts in loops["epoch_progress"].values():  # Lightning counts an epoch as whole that was ended early
                 counts |= {"processed": counts["processed"] - 1, "completed": counts["completed"] - 1}
+        if self.validated and not _is_planned(
+            trainer
+        ):  # or Lightning, where it goes on, logs its next step as this one
+            loops["epoch_loop.state_dict"]["_batches_that_stepped"] += 1
         if self.breaking_off:  # Lightning then begins this validation again, in place of the next batch
             progress = loops[VALIDATION]
             for counts in (progress["total"], progress["current"]):
@@ -234,12 +247,16 @@ def _validates_next(trainer: Trainer) -> bool:
 def _ends_with_an_epoch(trainer: Trainer) -> bool:
     """Where training stops at the last batch of an epoch, and is validated for that alone, the epoch is to count as
     finished; that it is only at the end of training."""
-    if not (trainer.should_stop and trainer.fit_loop.epoch_loop.batch_progress.is_last_batch):
-        return False
-    trainer.should_stop = False
+    at_its_end = trainer.fit_loop.epoch_loop.batch_progress.is_last_batch
+    return trainer.should_stop and at_its_end and not _is_planned(trainer)
+
+
+def _is_planned(trainer: Trainer) -> bool:
+    """A validation that is made now: it would be so too, if training did not stop here."""
+    stops, trainer.should_stop = trainer.should_stop, False
     planned = _validates_next(trainer)
-    trainer.should_stop = True
-    return not planned
+    trainer.should_stop = stops
+    return planned
 
 
 def _accumulates(trainer: Trainer) -> bool:

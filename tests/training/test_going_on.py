@@ -1,5 +1,6 @@
 """What a run trains on that was stopped or ended and is gone on with: the same batches as one that never was."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,12 @@ def trained(
     return module
 
 
+def assert_ended_alike(one: Watched, other: Watched) -> None:
+    assert one.weight.item() == other.weight.item()
+    logged, other_logged = (module.trainer.fit_loop.epoch_loop._batches_that_stepped for module in (one, other))
+    assert logged == other_logged
+
+
 FEW = {"limit_train_batches": 3}
 OFTEN, SELDOM = {"val_check_interval": 4}, {"check_val_every_n_epoch": 2}
 STEPS = {"max_steps": 1000}  # a bound that is never reached
@@ -143,7 +150,7 @@ def test_a_run_that_ended_and_is_trained_for_longer_is_as_if_it_had_never_ended(
     first = trained(tmp_path / "ended", settings | before)
     second = trained(tmp_path / "ended", settings | limits, go_on=True)
     assert first.seen + second.seen == whole.seen
-    assert second.weight.item() == whole.weight.item()
+    assert_ended_alike(second, whole)
 
 
 @pytest.mark.parametrize(
@@ -153,6 +160,7 @@ def test_a_run_that_ended_and_is_trained_for_longer_is_as_if_it_had_never_ended(
         (FEW, 4),
         (FEW | {"val_check_interval": 2}, 5),
         (STEPS | SELDOM, 25),
+        ({"val_check_interval": timedelta(seconds=0.005)}, 25),
         ({"accumulate_grad_batches": 2, "val_check_interval": 3}, 3),
         ({"accumulate_grad_batches": 2, "val_check_interval": 3}, 5),
         ({"accumulate_grad_batches": 3, "val_check_interval": 5}, 17),
@@ -167,7 +175,7 @@ def test_a_run_that_was_killed_goes_on_where_it_last_saved(tmp_path, settings, k
     saved = (tmp_path / "killed" / "last.ckpt").is_file()
     rest = trained(tmp_path / "killed", settings, go_on=saved)
     assert rest.seen == whole.seen[len(whole.seen) - len(rest.seen) :]
-    assert rest.weight.item() == whole.weight.item()
+    assert_ended_alike(rest, whole)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +191,23 @@ def test_a_run_that_was_told_to_stop_early_goes_on_from_there(tmp_path, settings
     assert after <= len(first.seen) < after + 3
     second = trained(tmp_path / "stopped", settings, go_on=True)
     assert first.seen + second.seen == whole.seen
-    assert second.weight.item() == whole.weight.item()
+    assert_ended_alike(second, whole)
+
+
+@pytest.mark.parametrize(
+    ("limits", "epochs"),
+    [
+        ({"max_epochs": 0}, 0),
+        ({"max_epochs": 1, "max_steps": 3}, 0),
+        ({"max_epochs": 2, "max_steps": 14}, 1),
+        ({"max_epochs": 2, "max_steps": 20}, 2),
+        ({"max_epochs": 2} | FEW, 2),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("settings", [{}, {"limit_val_batches": 0}], ids=str)
+def test_an_epoch_counts_where_it_was_whole(tmp_path, settings, limits, epochs):
+    assert trained(tmp_path, settings | limits).trainer.current_epoch == epochs
 
 
 @pytest.mark.parametrize(("every", "steps"), [(3, [2, 3, 5]), (2, [1, 2, 3, 4, 5])])
