@@ -191,12 +191,7 @@ class Last(Checkpoint):
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         checkpoint["progress"] = {"seconds": seconds, "metrics": self.metrics | metrics}
         loops = checkpoint["loops"]["fit_loop"]
-        if _is_finished(loops) and not loops["epoch_loop.batch_progress"]["is_last_batch"]:
-            for counts in loops["epoch_progress"].values():  # Lightning counts an epoch as whole that was ended early
-                counts |= {"processed": counts["processed"] - 1, "completed": counts["completed"] - 1}
-        if self.validated and not _is_planned(
-            trainer
-        ):  # or Lightning, where it goes on, logs its next step as this one
+        if self.validated and not _is_planned(trainer):  # or Lightning logs the step it goes on with as this one
             loops["epoch_loop.state_dict"]["_batches_that_stepped"] += 1
         if self.breaking_off:  # Lightning then begins this validation again, in place of the next batch
             progress = loops[VALIDATION]
