@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary
 from nmt.errors import ConfigurationError
 
 TOKENIZERS = ("none", "moses", "characters")
@@ -20,6 +20,7 @@ MARKUP = {  # what tokenizers leave whole; each expression takes time in proport
         )
     )
 }
+UNKNOWN_IN_TEXT = "⁇"  # as SentencePiece writes it; <unk> would be three words to sacrebleu's 13a
 _IDEOGRAPH = "\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 
 
@@ -74,6 +75,7 @@ class Preprocessing:
 
     def restore(self, words: str) -> str:
         """Words separated by blanks → text as it is written."""
+        words = words.replace(SPECIAL[UNKNOWN], UNKNOWN_IN_TEXT)
         if self.tokenizer == "none":
             return words
         text = self._detokenizer.detokenize(words.split(), return_str=True, unescape=True)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from compositions import configured
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacremoses import MosesTokenizer
 
 from nmt.data.language import _IDEOGRAPH, Preprocessing
@@ -34,6 +35,12 @@ def test_characters_stand_alone_and_other_text_does_not():
     assert chinese.restore("他 用 Python 3.14 编 程 。") == "他用Python 3.14编程。"
     for line in ("夜晚的城市——第一印象。", "他走了……没有回来。"):
         assert chinese.restore(chinese(line)) == line
+
+
+@pytest.mark.parametrize("settings", [{}, {"tokenizer": "moses"}, {"tokenizer": "characters", "language": "zh"}])
+def test_an_unknown_word_is_one_word_of_the_text_to_whoever_counts_words(settings):
+    text = preprocessing(**settings).restore("the <unk> ( <unk> ) , <unk> .")
+    assert Tokenizer13a()(text) == "the ⁇ ( ⁇ ) , ⁇ ."
 
 
 @pytest.mark.parametrize("language", ["zh", "ja"])
