@@ -42,14 +42,16 @@ def is_scored(folder: Path, test: str | None, unknown: str) -> bool:
     checkpoints together, which a plain evaluation is not to replace."""
     try:
         stored = json.loads(scores_path(folder, test).read_text(encoding="utf-8"))
-        return stored["unknown"] == unknown and not _of_other_weights(stored.get("members"), read_summary(folder))
+        return stored["unknown"] == unknown and not _of_other_weights(folder, stored.get("members"))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False
 
 
-def _of_other_weights(members: Any, summary: dict[str, Any]) -> bool:
-    """Where both say which they are."""
-    match members, summary.get("best"):
+def _of_other_weights(folder: Path, members: Any) -> bool:
+    """Where both say which they are, and the best are still there."""
+    if not (folder / CHECKPOINTS / BEST).is_file():
+        return False
+    match members, read_summary(folder).get("best"):
         case [{"checkpoint": str(path), "step": int(step)}], {"checkpoint": str(best), "step": int(at)}:
             return Path(best).name == BEST and (Path(path).name, step) != (BEST, at)
     return False

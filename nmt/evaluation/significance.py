@@ -122,7 +122,7 @@ def compare_rates(
 
 def blocks(counted: np.ndarray, together: int) -> np.ndarray:
     """(run, sentence, counts) summed over so many sentences, one after another; the last have what is left. Sentences
-    of a document are alike, and to draw each by itself takes them for more than they are (Künsch 1989)."""
+    of a document are alike, and to draw each by itself takes them for more than they are (Carlstein 1986)."""
     return np.add.reduceat(counted, range(0, counted.shape[1], together), axis=1)
 
 

@@ -7,6 +7,7 @@ from omegaconf import DictConfig
 
 from nmt.command import defaults_of
 from nmt.errors import ConfigurationError, UserError
+from nmt.evaluation.by_length import ENOUGH
 from nmt.report.compared import Field, compared
 from nmt.report.markdown import markdown
 from nmt.report.page import assembled, contents
@@ -56,17 +57,18 @@ def _output(settings: DictConfig) -> Path:
     if output.suffix != ".html":
         raise ConfigurationError(f"output={output}: must end with .html; the tables lie beside it as .md and .json")
     for key, least in (("resamples", 1), ("together", 1), ("megabytes", 0)):
-        if settings[key] < least:
+        if settings[key] is None or settings[key] < least:
             raise ConfigurationError(f"{key}={settings[key]}: must be at least {least}")
     output.parent.mkdir(parents=True, exist_ok=True)
     return output
 
 
 def _together(together: int, found: Field) -> int:
-    """Drawn in less than two pieces a test set is always the same."""
+    """Of few pieces a bootstrap makes too much: by two of them every second of two equal systems differs."""
     sentences = len(found.runs[0].on.sentences)
-    if 1 < together >= sentences:
+    if together > 1 and sentences < ENOUGH * together:
         raise ConfigurationError(
-            f"together={together}: {found.test} has {sentences} sentences, drawn in at least two pieces"
+            f"together={together}: {found.test} has {sentences} sentences, which are to be {ENOUGH} pieces at least: "
+            f"together={max(1, sentences // ENOUGH)}"
         )
     return together

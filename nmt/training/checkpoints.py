@@ -21,6 +21,7 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import Checkpoint
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
+from nmt.changed import changed
 from nmt.data.batches import Batch
 from nmt.folder import LAST, PREVIOUS
 from nmt.run import load_checkpoint, save_checkpoint
@@ -64,18 +65,23 @@ class Last(Checkpoint):
         self.postponed = False  # a checkpoint, from among accumulated batches to the end of their step
         self.stops = False  # when that step is made
         self.within_an_epoch = False  # training ends
+        self.ended = False  # training had, early, when it was saved
         self.most_steps: int | None = None  # trainer.max_steps, while it is kept from Lightning
         self.before: dict[int, Any] = {}  # handlers of signals
 
     def setup(self, trainer: Trainer, module: Training, stage: str) -> None:
+        """Signals go where they went before Lightning took them too, when training is over."""
         self.started = self.saved = time.monotonic()
+        if threading.current_thread() is threading.main_thread():
+            self.before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def on_train_start(self, trainer: Trainer, module: Training) -> None:
         self.step = self.saved_step = trainer.global_step
         if self.most_steps is not None:
             trainer.fit_loop.epoch_loop.max_steps, self.most_steps = self.most_steps, None
-        if threading.current_thread() is threading.main_thread():
-            self.before = {number: signal.signal(number, self._ask) for number in SIGNALS}
+        trainer.should_stop = self.stops = self.ended
+        for number in self.before:
+            signal.signal(number, self._ask)
 
     def teardown(self, trainer: Trainer, module: Training, stage: str) -> None:
         for number, handler in self.before.items():
@@ -123,9 +129,8 @@ class Last(Checkpoint):
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         asked = len(self.wishes)
-        ends = trainer.should_stop and trainer.fit_loop._can_stop_early  # what is saved here would not be gone on with
-        if not self.validating or ends or _accumulates(trainer):
-            return
+        if not self.validating or _ends(trainer) or _accumulates(trainer):
+            return  # what would be saved where training ends would not be gone on with
         if wish := highest(max(self.wishes[:asked], default=GO_ON), module.device):
             self.breaking_off = True
             self._save(trainer)
@@ -158,6 +163,7 @@ class Last(Checkpoint):
                 counts.processed, counts.completed = counts.processed - 1, counts.completed - 1
         if trainer.global_step > self.saved_step:
             self._save(trainer)
+        self._obey(trainer, highest(max(self.wishes, default=GO_ON), module.device))
 
     def _save(self, trainer: Trainer) -> None:
         trainer.save_checkpoint(self.path, weights_only=False)
@@ -190,6 +196,8 @@ class Last(Checkpoint):
         seconds = self.seconds + time.monotonic() - self.started
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         checkpoint["progress"] = {"seconds": seconds, "metrics": self.metrics | metrics}
+        checkpoint["ended"] = _ends(trainer)
+        checkpoint["validations"] = max((log.validations() for log in _metrics_files(trainer)), default=None)
         loops = checkpoint["loops"]["fit_loop"]
         if self.validated and not _is_planned(trainer):  # or Lightning logs the step it goes on with as this one
             loops["epoch_loop.state_dict"]["_batches_that_stepped"] += 1
@@ -204,13 +212,17 @@ class Last(Checkpoint):
             loop = trainer.fit_loop.epoch_loop
             self.most_steps, loop.max_steps = loop.max_steps, -1
         if Path(trainer.ckpt_path).resolve().parent == self.path.resolve().parent:
+            limits_are_as_they_were = not changed(checkpoint["nmt"]["config"], module.record["config"])
+            self.ended = checkpoint.get("ended", False) and limits_are_as_they_were
             _follow(checkpoint["callbacks"], self.path.parent.resolve())  # as Lightning writes it, a link followed
             loops = checkpoint["loops"]["fit_loop"]
             logged = loops["epoch_loop.state_dict"]["_batches_that_stepped"]
-            broken_off = loops[VALIDATION]["current"]["ready"] > loops[VALIDATION]["current"]["completed"]
-            for logger in trainer.loggers:
-                if isinstance(logger, MetricsFile):
-                    logger.keep_until(logged, validated=not broken_off)
+            for log in _metrics_files(trainer):
+                log.keep_until(logged, validations=checkpoint.get("validations"))
+
+
+def _metrics_files(trainer: Trainer) -> list[MetricsFile]:
+    return [logger for logger in trainer.loggers if isinstance(logger, MetricsFile)]
 
 
 def _follow(states: dict[str, Any], folder: Path) -> None:
@@ -252,6 +264,11 @@ def _is_planned(trainer: Trainer) -> bool:
     planned = _validates_next(trainer)
     trainer.should_stop = stops
     return planned
+
+
+def _ends(trainer: Trainer) -> bool:
+    """Early: by scores, or by a limit of time or steps."""
+    return trainer.should_stop and trainer.fit_loop._can_stop_early
 
 
 def _accumulates(trainer: Trainer) -> bool:

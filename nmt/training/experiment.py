@@ -9,6 +9,7 @@ import re
 import secrets
 import signal
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import hydra.utils
@@ -197,7 +199,8 @@ def recorded(folder: Path, before: Before) -> Iterator[Record]:
     record = Record(folder, summary)
     record.write()
     try:
-        yield record
+        with _sigterm_raised():
+            yield record
         summary["status"] = "completed"
     except BaseException as error:
         stopped = _status_of_signal(error)
@@ -215,6 +218,23 @@ def recorded(folder: Path, before: Before) -> Iterator[Record]:
             record.write()
         _close(record.loggers, exit_code=0 if summary["status"] == "completed" else 1)
         log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
+
+
+@contextmanager
+def _sigterm_raised() -> Iterator[None]:
+    """While data are prepared or a run is scored; training has a way of its own."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise SIGTERMException
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -42,16 +42,24 @@ class MetricsFile(Logger):
         """.hydra/config.yaml has them."""
 
     @rank_zero_only
-    def keep_until(self, step: int, *, validated: bool = True) -> None:
-        """Goes on in the file there is, after this step, and after its validation or before it (which may have been
-        written when the run was killed, and comes again); of an unfinished line nothing is kept."""
-        if not self.path.is_file():
-            return
-        whole, _, _ = self.path.read_text(encoding="utf-8").rpartition("\n")
-        rows = list(csv.DictReader(whole.splitlines()))
+    def keep_until(self, step: int, *, validations: int | None = None) -> None:
+        """Goes on in the file there is, after this step and so many validations: one may have been written when the run
+        was killed, and comes again."""
+        rows = self._rows()
         self.columns = list(rows[0]) if rows else []
-        last = step if validated else step - 1
-        self._write_anew([row for row in rows if int(row["step"]) <= (last if _of_validation(row) else step)])
+        found = [number for number, row in enumerate(rows) if _of_validation(row)]
+        again = set() if validations is None else set(found[validations:])
+        self._write_anew([row for number, row in enumerate(rows) if int(row["step"]) <= step and number not in again])
+
+    def validations(self) -> int:
+        return sum(map(_of_validation, self._rows()))
+
+    def _rows(self) -> list[dict[str, str]]:
+        """Of an unfinished line nothing."""
+        if not self.path.is_file():
+            return []
+        whole, _, _ = self.path.read_text(encoding="utf-8").rpartition("\n")
+        return list(csv.DictReader(whole.splitlines()))
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:

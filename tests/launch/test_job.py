@@ -68,8 +68,11 @@ def test_a_job_that_is_to_be_scored_is_completed_with_its_scores(tmp_path):
     ],
 )
 @pytest.mark.parametrize("best", [{"checkpoint": "checkpoints/best.ckpt", "step": 200}, {"score": 30.0}])
-def test_a_job_is_scored_by_its_best_weights_or_by_several_together(tmp_path, members, is_completed, best):
-    is_completed = is_completed or "step" not in best  # as older runs say it
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_job_is_scored_by_its_best_weights_or_by_several_together(tmp_path, members, is_completed, best, is_there):
+    is_completed = is_completed or "step" not in best or not is_there  # as older runs say it; or others there are none
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / ("best.ckpt" if is_there else "last.ckpt")).touch()
     (tmp_path / "summary.json").write_text(json.dumps({"status": "completed", "best": best}))
     scores = {"unknown": "keep", "members": [{"checkpoint": name, "step": step} for name, step in members]}
     (tmp_path / "test").mkdir()

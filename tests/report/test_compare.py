@@ -441,7 +441,8 @@ def test_several_searches_of_a_run_stand_side_by_side_with_all_that_is_known_of_
     assert len(tables["systems"]) == 4
 
 
-def test_sentences_drawn_together_give_other_intervals_of_the_same_scores_and_it_is_said(sweep, tmp_path):
+def test_sentences_drawn_together_give_other_intervals_of_the_same_scores_and_it_is_said(sweep, tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.report.compare.ENOUGH", 10)
     _, _, alone = compared(tmp_path, sweep)
     _, markdown, together = compared(tmp_path, sweep, together=2)
     assert "resamples, 2 sentences at a time" in markdown
@@ -465,7 +466,7 @@ def test_sentences_drawn_together_give_other_intervals_of_the_same_scores_and_it
         ({"output": "compare.txt"}, "must end with .html"),
         ({"resamples": 0}, "resamples=0: must be at least 1"),
         ({"together": 0}, "together=0: must be at least 1"),
-        ({"together": 99}, "together=99: test has 20 sentences, drawn in at least two pieces"),
+        ({"together": 99}, "together=99: test has 20 sentences, which are to be 20 pieces at least: together=1"),
     ],
 )
 def test_mistakes_are_told(sweep, tmp_path, keys, said):

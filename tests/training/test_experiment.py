@@ -1,7 +1,9 @@
 """What a run says of itself, above all when it ends badly."""
 
 import json
+import os
 import shutil
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -87,6 +89,15 @@ def test_a_run_that_is_told_to_stop_says_by_what(tmp_path, error, status, said):
     assert left.value.code == status
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["status"], summary["error"]) == ("interrupted", said)
+
+
+def test_a_run_is_told_to_stop_before_and_after_training_too(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as left, recorded(tmp_path, Before()):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert left.value.code == 143
+    assert json.loads((tmp_path / "summary.json").read_text())["status"] == "interrupted"
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_where_even_the_summary_finds_no_room_the_runs_own_error_is_not_lost(tmp_path, caplog):

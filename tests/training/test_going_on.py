@@ -1,5 +1,7 @@
 """What a run trains on that was stopped or ended and is gone on with: the same batches as one that never was."""
 
+import os
+import signal
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 import pytorch_lightning
 import torch
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.data.batches import BatchLoader, Plan
 from nmt.data.prepared import EncodedText, Sides
@@ -30,8 +33,9 @@ def text(seed: int) -> EncodedText:
 class Watched(pytorch_lightning.LightningModule):
     """Remembers its batches; its one weight is the sum of what they gave it."""
 
-    def __init__(self):
+    def __init__(self, config: dict):
         super().__init__()
+        self.record = {"config": config}
         self.weight, self.seen = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64)), []
 
     def training_step(self, batch, _):
@@ -42,7 +46,7 @@ class Watched(pytorch_lightning.LightningModule):
         self.log("valid", 1.0, batch_size=1)
 
     def on_save_checkpoint(self, checkpoint):
-        checkpoint["nmt"] = {}
+        checkpoint["nmt"] = self.record
 
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), 0.1)
@@ -87,8 +91,9 @@ def trained(
     go_on: bool = False,
     killed_before: int | None = None,
     stopped_after: int | None = None,
+    further: list[pytorch_lightning.Callback] | None = None,
 ) -> Watched:
-    module = Watched()
+    module = Watched({key: str(value) for key, value in settings.items()} | {"stopped_after": stopped_after})
     callbacks = [Last(dirpath=str(folder)), LastValidation()]
     trainer = pytorch_lightning.Trainer(
         accelerator="cpu",
@@ -101,6 +106,7 @@ def trained(
             *callbacks,
             *([] if killed_before is None else [Kill(killed_before)]),
             *([] if stopped_after is None else [Stop(stopped_after)]),
+            *(further or []),
         ],
         plugins=[WholeFiles()],
         **settings,
@@ -192,6 +198,43 @@ def test_a_run_that_was_told_to_stop_early_goes_on_from_there(tmp_path, settings
     second = trained(tmp_path / "stopped", settings, go_on=True)
     assert first.seen + second.seen == whole.seen
     assert_ended_alike(second, whole)
+
+
+@pytest.mark.parametrize("settings", [{}, SELDOM, OFTEN, {"accumulate_grad_batches": 2}], ids=str)
+@pytest.mark.parametrize("after", [5, 10])
+def test_a_run_that_stopped_early_and_was_killed_after_training_trains_no_more(tmp_path, settings, after):
+    settings = {"max_epochs": 3} | settings
+    first = trained(tmp_path, settings, stopped_after=after)
+    second = trained(tmp_path, settings, stopped_after=after, go_on=True)
+    assert first.seen
+    assert not second.seen
+    assert second.weight.item() == first.weight.item()
+
+
+class Signal(pytorch_lightning.Callback):
+    """Comes in the validation that ends training."""
+
+    def on_validation_batch_end(self, trainer, *_, **__):
+        if trainer.global_step == STOP:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+STOP = 5
+
+
+def test_a_signal_in_the_validation_that_ends_training_is_obeyed_when_all_is_saved(tmp_path):
+    settings = {"max_epochs": 3}
+    with pytest.raises(SIGTERMException):
+        trained(tmp_path, settings, stopped_after=STOP, further=[Signal()])
+    rest = trained(tmp_path, settings, stopped_after=STOP, go_on=True)
+    assert (len(rest.seen), rest.trainer.global_step) == (0, STOP)
+
+
+def test_signals_go_where_they_went_before_training(tmp_path):
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    before = [signal.getsignal(number) for number in numbers]
+    trained(tmp_path, {"max_epochs": 1})
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 @pytest.mark.parametrize(

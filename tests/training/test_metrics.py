@@ -44,8 +44,17 @@ def test_a_run_gone_on_with_keeps_what_was_logged_until_then(path):
 
 
 def test_a_validation_that_comes_again_is_not_kept(path):
-    MetricsFile(str(path)).keep_until(19, validated=False)
+    MetricsFile(str(path)).keep_until(19, validations=0)
     assert [(row["step"], "valid/bleu" in row) for row in rows(path)] == [("9", False), ("19", False)]
+
+
+def test_of_two_validations_after_a_step_one_may_come_again(path):
+    log = MetricsFile(str(path))
+    log.keep_until(19)
+    assert log.validations() == 1
+    log.log_metrics({"epoch": 0, "valid/bleu": 12.25}, step=19)
+    MetricsFile(str(path)).keep_until(19, validations=1)
+    assert [(row["step"], "valid/bleu" in row) for row in rows(path)] == [("9", False), ("19", False), ("19", True)]
 
 
 def test_a_new_run_begins_the_file_anew(path):
