@@ -118,13 +118,15 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def name_runs(runs: Sequence[RunFolder]) -> None:
-    """Jobs of a sweep by the overrides that tell them apart, others by their folders."""
+    """Jobs of a sweep by the overrides that tell them apart, or all where that is none but the seed; others by their
+    folders."""
     parts = [_parts(run) for run in runs]
     named = [set(of_run) for of_run in parts if of_run]
     shared = set.intersection(*named) if len(named) > 1 else set()
+    own = [" ".join(part for part in of_run if part not in shared) for of_run in parts]
     names = [
-        " ".join(part for part in of_run if part not in shared) or run.name
-        for run, of_run in zip(runs, parts, strict=True)
+        name if without_seed(name) else " ".join(of_run) or run.name
+        for name, run, of_run in zip(own, runs, parts, strict=True)
     ]
     for run, name in zip(runs, names, strict=True):
         run.name = name if names.count(name) == 1 else run.name

@@ -253,6 +253,16 @@ def test_differences_are_to_the_baseline(sweep, tmp_path):
     )
 
 
+def test_a_system_without_an_override_of_its_own_is_called_by_what_all_have(tmp_path):
+    for seed in (1, 2):
+        write_run(tmp_path / f"memory=buffer,seed={seed}", seed=seed, overrides=("memory=buffer",))
+        further = ("memory=buffer", "attention=coverage")
+        changes = {"choices": {"attention": "coverage"}, "changes": {"attention": {"name": "coverage"}}}
+        write_run(tmp_path / f"attention=coverage,memory=buffer,seed={seed}", seed=seed, overrides=further, **changes)
+    _, _, tables = compared(tmp_path, tmp_path)
+    assert {row["system"] for row in tables["systems"]} == {"memory=buffer", "attention=coverage"}
+
+
 def test_a_system_can_be_the_baseline_by_the_name_it_has_in_the_table(tmp_path):
     for seed in (1, 2):
         write_run(tmp_path / "plain" / f"run{seed}", seed=seed, mistakes=0.3)
