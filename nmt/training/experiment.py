@@ -40,7 +40,7 @@ from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.evaluation.bleu import counter
 from nmt.evaluation.verb import evaluate_run, test_set
 from nmt.folder import CANDIDATES, CONFIG, SUMMARY, is_scored
-from nmt.machine import machine
+from nmt.machine import cores, machine
 from nmt.resolvers import starts_from_another
 from nmt.run import build_model, load_checkpoint
 from nmt.search.unknown import check_unknown
@@ -55,6 +55,7 @@ log = logging.getLogger(__name__)
 
 LOST_RANK = re.compile("gloo.*(Connection|Read error|Write error|Timed out|timeout)|NCCL|Socket")
 PRECISIONS = ("highest", "high", "medium")
+RANKS_A_CORE = 2
 TRAINER_PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "32", "bf16", "16")  # Lightning's, with whole weights
 VERSIONS = (
     "torch", "pytorch-lightning", "hydra-core", "numpy", "tokenizers", "sacremoses", "sacrebleu", "wandb",
@@ -85,7 +86,7 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
             _say_what_changed(config)
         loggers = [_quiet(hydra.utils.instantiate(logger)) for logger in config.logger.values() if logger is not None]
         trainer = make_trainer(config, folder, loggers)  # or what it refuses is found only after data is prepared
-        _check_ranks(config, trainer.world_size)
+        _check_ranks(config, trainer)
         data = hydra.utils.instantiate(config.data)
         if config.score_test:
             test_set(data)  # or what is wrong with it is found when training is done
@@ -147,6 +148,8 @@ def _check(config: DictConfig) -> None:
         )
     if (config.trainer.gradient_clip_val or 0) < 0:
         raise ConfigurationError(f"trainer.gradient_clip_val={config.trainer.gradient_clip_val}: must be at least 0")
+    if (config.optimizer.get("lr") or 0) < 0:
+        raise ConfigurationError(f"optimizer.lr={config.optimizer.lr}: must be at least 0")
     if config.fresh and not starts_from_another(config):
         raise ConfigurationError(f"fresh={config.fresh}: all weights are, without init_from= or pretraining=")
     trial = copy.deepcopy(config)
@@ -155,7 +158,15 @@ def _check(config: DictConfig) -> None:
         build_model(trial)
 
 
-def _check_ranks(config: DictConfig, ranks: int) -> None:
+def _check_ranks(config: DictConfig, trainer: Trainer) -> None:
+    ranks, here = trainer.world_size, trainer.num_devices
+    environment = getattr(trainer.strategy, "cluster_environment", None)
+    starts_them = environment is not None and not environment.creates_processes_externally
+    if starts_them and trainer.strategy.root_device.type == "cpu" and here > RANKS_A_CORE * cores():
+        raise ConfigurationError(
+            f"trainer.devices={config.trainer.devices}: so many processes on {cores()} cores would stop the machine; "
+            f"at most {RANKS_A_CORE} a core"
+        )
     if ranks > 1 and config.model.get("sparse_gradients"):
         raise ConfigurationError(
             f"model.sparse_gradients=true (optimizer=sparse_adam) is for one rank, and here are {ranks}: neither "

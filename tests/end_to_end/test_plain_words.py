@@ -56,6 +56,8 @@ MISTAKES = {
     "trainer.gradient_clip_val=-1": "trainer.gradient_clip_val=-1: must be at least 0",
     "memory=buffer memory.noise=-1.0": "memory.noise=-1.0: must be at least 0",
     "matmul_precision=low": "matmul_precision=low: choose highest, high, medium",
+    "trainer=ddp_cpu trainer.devices=5000": "trainer.devices=5000: so many processes on .* cores would stop the",
+    "optimizer.lr=-1": "optimizer.lr=-1: must be at least 0",
     "threads=-2": "threads=-2: must be a number of threads",
     "fresh=[a]": r"fresh=\['a'\]: all weights are, without init_from= or pretraining=",
     "score_unknown=tranlate": "unknown=tranlate: choose keep, copy, translate",
