@@ -61,7 +61,7 @@ class Last(Checkpoint):
         self.granted = GO_ON
         self.seconds = 0.0  # of training before this process
         self.metrics: dict[str, float] = {}  # of a run that is gone on with, until it has its own
-        self.validating = self.breaking_off = self.validated = False
+        self.validating = self.breaking_off = False
         self.postponed = False  # a checkpoint, from among accumulated batches to the end of their step
         self.stops = False  # when that step is made
         self.within_an_epoch = False  # training ends
@@ -143,10 +143,8 @@ class Last(Checkpoint):
             self.validating = False
             self._stop_with_a_step(trainer)
             self.postponed = _accumulates(trainer) or trainer._val_check_time_interval is not None
-            if not (self.postponed or _ends_with_an_epoch(trainer)):
-                self.validated = True
+            if not (self.postponed or _is_for_the_end_alone(trainer)):
                 self._save(trainer)
-                self.validated = False
 
     def _stop_with_a_step(self, trainer: Trainer) -> None:
         """Whoever ends training, by time or by scores, may do so among accumulated batches."""
@@ -199,8 +197,6 @@ class Last(Checkpoint):
         checkpoint["ended"] = _ends(trainer)
         checkpoint["validations"] = max((log.validations() for log in _metrics_files(trainer)), default=None)
         loops = checkpoint["loops"]["fit_loop"]
-        if self.validated and not _is_planned(trainer):  # or Lightning logs the step it goes on with as this one
-            loops["epoch_loop.state_dict"]["_batches_that_stepped"] += 1
         if self.breaking_off:  # Lightning then begins this validation again, in place of the next batch
             progress = loops[VALIDATION]
             for counts in (progress["total"], progress["current"]):
@@ -251,19 +247,15 @@ def _validates_next(trainer: Trainer) -> bool:
     return loop.epoch_loop._should_check_val_fx(loop._data_fetcher)
 
 
-def _ends_with_an_epoch(trainer: Trainer) -> bool:
-    """Where training stops at the last batch of an epoch, and is validated for that alone, the epoch is to count as
-    finished; that it is only at the end of training."""
-    at_its_end = trainer.fit_loop.epoch_loop.batch_progress.is_last_batch
-    return trainer.should_stop and at_its_end and not _is_planned(trainer)
-
-
-def _is_planned(trainer: Trainer) -> bool:
-    """A validation that is made now: it would be so too, if training did not stop here."""
-    stops, trainer.should_stop = trainer.should_stop, False
+def _is_for_the_end_alone(trainer: Trainer) -> bool:
+    """A validation that is made because training stops: what is saved in it would be gone on with as if it came again,
+    so that all is saved when training is over."""
+    if not trainer.should_stop:
+        return False
+    trainer.should_stop = False
     planned = _validates_next(trainer)
-    trainer.should_stop = stops
-    return planned
+    trainer.should_stop = True
+    return not planned
 
 
 def _ends(trainer: Trainer) -> bool:

@@ -6,18 +6,11 @@ import logging
 import os
 import platform
 import re
-import secrets
-import signal
 import sys
-import threading
-import time
-import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import hydra.utils
@@ -28,18 +21,16 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Trainer
 from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
-from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.changed import leaves
 from nmt.code import code_version, git_commit
-from nmt.command import explain
 from nmt.data.batches import Batch
 from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.evaluation.bleu import counter
 from nmt.evaluation.verb import evaluate_run, test_set
-from nmt.folder import CANDIDATES, CONFIG, SUMMARY, is_scored
+from nmt.folder import CANDIDATES, CONFIG, is_scored
 from nmt.machine import cores, machine
 from nmt.resolvers import starts_from_another
 from nmt.run import build_model, load_checkpoint
@@ -47,9 +38,10 @@ from nmt.search.unknown import check_unknown
 from nmt.training.finite import Finite
 from nmt.training.module import Training, check_loss, check_monitor, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
+from nmt.training.record import recorded
 from nmt.training.resume import Before, CompletedAlreadyError, alone_in, on_other_data, settle
 from nmt.training.transfer import initialize_from
-from nmt.whole import write_json, write_text
+from nmt.whole import write_text
 
 log = logging.getLogger(__name__)
 
@@ -186,77 +178,6 @@ def initialized(config: DictConfig, module: Training) -> dict[str, Any]:
     return {"initialized_from": initialize_from(source, module.model, module.prepared.languages, config.fresh)}
 
 
-@dataclass
-class Record:
-    """What is to be said of a run, and who is to be told how it ended."""
-
-    folder: Path
-    summary: dict[str, Any]
-    loggers: list[Logger] = field(default_factory=list)
-
-    @rank_zero_only
-    def write(self) -> None:
-        write_json(self.folder / SUMMARY, self.summary)
-
-
-@contextmanager
-def recorded(folder: Path, before: Before) -> Iterator[Record]:
-    """Keeps `summary.json`: whatever happens, it says how the run ended; loggers are closed accordingly."""
-    begun = time.perf_counter()
-    begun_now = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "id": secrets.token_hex(6)}
-    summary = {"status": "running"} | begun_now | dict(before.told)
-    if before.of_another:
-        summary["went_on_with"] = before.of_another
-    record = Record(folder, summary)
-    record.write()
-    try:
-        with _sigterm_raised():
-            yield record
-        summary["status"] = "completed"
-    except BaseException as error:
-        stopped = _status_of_signal(error)
-        summary["status"] = "interrupted" if stopped else "failed"
-        told = f"stopped by {signal.Signals(stopped - 128).name}" if stopped else explain(error)
-        summary["error"] = told
-        summary["traceback"] = traceback.format_exc()
-        log.debug("the traceback", exc_info=True)
-        if stopped:
-            raise SystemExit(stopped) from error
-        raise
-    finally:
-        summary["wall_seconds"] = round(before.seconds + time.perf_counter() - begun, 1)
-        with _told_of_a_full_disk():
-            record.write()
-        _close(record.loggers, exit_code=0 if summary["status"] == "completed" else 1)
-        log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
-
-
-@contextmanager
-def _sigterm_raised() -> Iterator[None]:
-    """While data are prepared or a run is scored; training has a way of its own."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise SIGTERMException
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _told_of_a_full_disk() -> Iterator[None]:
-    """What comes here is the end of a run, whose own error must not be lost."""
-    try:
-        yield
-    except OSError as error:
-        log.error("%s: cannot be written (%s)", error.filename, error.strerror)
-
-
 @contextmanager
 def explained(module: Training) -> Iterator[None]:
     """What memory and network say of themselves helps nobody."""
@@ -292,17 +213,6 @@ def _out_of_memory(batches: list[Batch], reason: str) -> str:
         f"{batch.target_input.shape[0]} target words: lower data.batches.size or data.max_length, or choose a smaller "
         f"size=, trainer.precision=bf16-mixed, or trainer.accumulate_grad_batches with smaller batches ({reason})"
     )
-
-
-def _status_of_signal(error: BaseException | None) -> int | None:
-    """The exit status of a run told to stop; Lightning makes Ctrl-C an exit of its own, and SIGTERM one of status 0."""
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt):
-            return 128 + signal.SIGINT
-        if isinstance(error, SIGTERMException):
-            return 128 + signal.SIGTERM
-        error = error.__context__
-    return None
 
 
 def _settle_surroundings(config: DictConfig) -> None:
@@ -401,14 +311,6 @@ def _step_of(checkpoint: Path) -> int | None:
     with suppress(UserError):
         return load_checkpoint(checkpoint)["global_step"]
     return None
-
-
-def _close(loggers: list[Logger], exit_code: int) -> None:
-    """A W&B run left open would swallow the next job's."""
-    for logger in loggers:
-        logger.finalize("success" if exit_code == 0 else "failed")
-        if isinstance(logger, WandbLogger) and rank_zero_only.rank == 0:
-            logger.experiment.finish(exit_code=exit_code)
 
 
 def versions() -> dict[str, str]:

@@ -14,8 +14,9 @@ from random_batches import batch_of
 
 from nmt.code import git_commit
 from nmt.errors import UserError
-from nmt.training.experiment import _results, explained, recorded
+from nmt.training.experiment import _results, explained
 from nmt.training.module import Training
+from nmt.training.record import recorded
 from nmt.training.resume import Before
 
 BATCH = SimpleNamespace(sentences=torch.arange(64), source=torch.zeros(64, 48), target_input=torch.zeros(51, 64))

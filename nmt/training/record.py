@@ -1,0 +1,115 @@
+"""What is said of a run, however it ends: summary.json, its loggers, the exit status."""
+
+import logging
+import secrets
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pytorch_lightning.loggers import Logger, WandbLogger
+from pytorch_lightning.utilities import rank_zero_only
+from pytorch_lightning.utilities.exceptions import SIGTERMException
+
+from nmt.command import explain
+from nmt.folder import SUMMARY
+from nmt.training.resume import Before
+from nmt.whole import write_json
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Record:
+    """What is to be said of a run, and who is to be told how it ended."""
+
+    folder: Path
+    summary: dict[str, Any]
+    loggers: list[Logger] = field(default_factory=list)
+
+    @rank_zero_only
+    def write(self) -> None:
+        write_json(self.folder / SUMMARY, self.summary)
+
+
+@contextmanager
+def recorded(folder: Path, before: Before) -> Iterator[Record]:
+    """Keeps `summary.json`: whatever happens, it says how the run ended; loggers are closed accordingly."""
+    begun = time.perf_counter()
+    begun_now = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "id": secrets.token_hex(6)}
+    summary = {"status": "running"} | begun_now | dict(before.told)
+    if before.of_another:
+        summary["went_on_with"] = before.of_another
+    record = Record(folder, summary)
+    record.write()
+    try:
+        with _sigterm_raised():
+            yield record
+        summary["status"] = "completed"
+    except BaseException as error:
+        stopped = _status_of_signal(error)
+        summary["status"] = "interrupted" if stopped else "failed"
+        told = f"stopped by {signal.Signals(stopped - 128).name}" if stopped else explain(error)
+        summary["error"] = told
+        summary["traceback"] = traceback.format_exc()
+        log.debug("the traceback", exc_info=True)
+        if stopped:
+            raise SystemExit(stopped) from error
+        raise
+    finally:
+        summary["wall_seconds"] = round(before.seconds + time.perf_counter() - begun, 1)
+        with _told_of_a_full_disk():
+            record.write()
+        _close(record.loggers, exit_code=0 if summary["status"] == "completed" else 1)
+        log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
+
+
+@contextmanager
+def _sigterm_raised() -> Iterator[None]:
+    """While data are prepared or a run is scored; training has a way of its own."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise SIGTERMException
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _told_of_a_full_disk() -> Iterator[None]:
+    """What comes here is the end of a run, whose own error must not be lost."""
+    try:
+        yield
+    except OSError as error:
+        log.error("%s: cannot be written (%s)", error.filename, error.strerror)
+
+
+def _status_of_signal(error: BaseException | None) -> int | None:
+    """The exit status of a run told to stop; Lightning makes Ctrl-C an exit of its own, and SIGTERM one of status 0."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return 128 + signal.SIGINT
+        if isinstance(error, SIGTERMException):
+            return 128 + signal.SIGTERM
+        error = error.__context__
+    return None
+
+
+def _close(loggers: list[Logger], exit_code: int) -> None:
+    """A W&B run left open would swallow the next job's."""
+    for logger in loggers:
+        logger.finalize("success" if exit_code == 0 else "failed")
+        if isinstance(logger, WandbLogger) and rank_zero_only.rank == 0:
+            logger.experiment.finish(exit_code=exit_code)
