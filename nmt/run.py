@@ -37,7 +37,7 @@ class Run:
     """A trained model, opened by its folder or by one of its checkpoints."""
 
     def __init__(self, path: str):
-        self.folder, self.checkpoint = _locate(Path(str(path)))
+        self.folder, self.checkpoint = locate(Path(str(path)))
         stored = load_checkpoint(self.checkpoint)
         try:
             self._open(stored)
@@ -155,7 +155,8 @@ def save_checkpoint(stored: Mapping[str, Any], path: Path, before: Path | None =
     os.close(folder)
 
 
-def _locate(path: Path) -> tuple[Path, Path]:
+def locate(path: Path) -> tuple[Path, Path]:
+    """A run's folder, and the checkpoint that is meant where only the folder is named."""
     if path.is_file():
         folder = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
         return folder, path

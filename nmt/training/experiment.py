@@ -1,6 +1,5 @@
 """From a composed configuration to a finished run: loggers → callbacks → trainer → data → model → fit."""
 
-import copy
 import importlib.metadata
 import logging
 import os
@@ -18,7 +17,7 @@ import pytorch_lightning
 import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
-from pytorch_lightning import Trainer
+from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 
@@ -27,28 +26,32 @@ from nmt.code import code_version, git_commit
 from nmt.data.batches import Batch
 from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
-from nmt.errors import ConfigurationError, UserError, first_line
-from nmt.evaluation.bleu import counter
+from nmt.errors import UserError, first_line
 from nmt.evaluation.verb import evaluate_run, test_set
-from nmt.folder import CANDIDATES, CONFIG, is_scored
-from nmt.machine import cores, machine
+from nmt.folder import CANDIDATES, CHECKPOINTS, CONFIG, is_scored
+from nmt.machine import machine
 from nmt.resolvers import starts_from_another
 from nmt.run import build_model, load_checkpoint
-from nmt.search.unknown import check_unknown
+from nmt.training.early import check_ranks, check_settings
 from nmt.training.finite import Finite
-from nmt.training.module import Training, check_loss, check_monitor, parameter_counts
+from nmt.training.module import Training, parameter_counts
 from nmt.training.pretraining import offer, place_of, pretrained
-from nmt.training.record import recorded
-from nmt.training.resume import Before, CompletedAlreadyError, alone_in, on_other_data, settle
+from nmt.training.record import Beginning, recorded
+from nmt.training.resume import (
+    Before,
+    CompletedAlreadyError,
+    alone_in,
+    must_not_hold,
+    on_other_data,
+    put_aside,
+    settle,
+)
 from nmt.training.transfer import initialize_from
 from nmt.whole import write_text
 
 log = logging.getLogger(__name__)
 
 LOST_RANK = re.compile("gloo.*(Connection|Read error|Write error|Timed out|timeout)|NCCL|Socket")
-PRECISIONS = ("highest", "high", "medium")
-RANKS_A_CORE = 2
-TRAINER_PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "32", "bf16", "16")  # Lightning's, with whole weights
 VERSIONS = (
     "torch", "pytorch-lightning", "hydra-core", "numpy", "tokenizers", "sacremoses", "sacrebleu", "wandb",
 )  # fmt: skip
@@ -57,6 +60,7 @@ VERSIONS = (
 def train(config: DictConfig) -> float | None:
     """Trains what the configuration composed; gives the best validation score, for sweepers."""
     folder = Path(HydraConfig.get().runtime.output_dir)
+    must_not_hold(folder, Path(HydraConfig.get().runtime.cwd))
     with alone_in(folder):
         try:
             before = settle(config, folder)
@@ -72,13 +76,18 @@ def train(config: DictConfig) -> float | None:
 def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
     with recorded(folder, before) as record:
         summary = record.summary
-        _check(config)
+        check_settings(config)
+        if before.anew:
+            put_aside(folder)
+            record.begin()
         _settle_surroundings(config)
         if config.repeats:
             _say_what_changed(config)
         loggers = [_quiet(hydra.utils.instantiate(logger)) for logger in config.logger.values() if logger is not None]
-        trainer = make_trainer(config, folder, loggers)  # or what it refuses is found only after data is prepared
-        _check_ranks(config, trainer)
+        beginning = Beginning(record)
+        # Now, or what it refuses is found only after data is prepared
+        trainer = make_trainer(config, folder, loggers, beginning)
+        check_ranks(config, trainer)
         data = hydra.utils.instantiate(config.data)
         if config.score_test:
             test_set(data)  # or what is wrong with it is found when training is done
@@ -103,6 +112,8 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
                 trainer.fit(module, data, ckpt_path=config.ckpt_path, weights_only=True)
         finally:  # threads are as the launcher of ranks has shared them out
             summary["machine"] = machine(trainer.strategy.root_device) | {"ranks": trainer.world_size}
+        if not (beginning.trained or any((folder / CHECKPOINTS).glob("*.ckpt"))):
+            raise UserError(_nothing_trained(config, trainer))
         summary |= _results(trainer, before.metrics)
         summary["stage"] = place.name
         if trainer.is_global_zero:
@@ -112,68 +123,12 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
     return summary.get("best", {}).get("score")
 
 
-def _check(config: DictConfig) -> None:
-    """What would else be found wrong only after the corpus is prepared, which may take hours, or not at all."""
-    check_loss(**config.loss)
-    check_unknown(config.score_unknown)
-    for name, callback in config.callbacks.items():
-        if callback and "monitor" in callback:
-            check_monitor(f"callbacks.{name}", callback.monitor, callback.get("mode", "min"))
-    counter(**config.data.score)
-    if config.threads is not None and not (isinstance(config.threads, int) and config.threads > 0):
-        raise ConfigurationError(f"threads={config.threads}: must be a number of threads, at least 1, or null")
-    if config.matmul_precision not in PRECISIONS:
-        raise ConfigurationError(f"matmul_precision={config.matmul_precision}: choose {', '.join(PRECISIONS)}")
-    if config.trainer.accelerator in ("gpu", "cuda") and not torch.accelerator.is_available():
-        raise ConfigurationError(
-            f"trainer.accelerator={config.trainer.accelerator}: torch {torch.__version__} finds no GPU here; "
-            "trainer=cpu trains without"
-        )
-    if str(config.trainer.precision) not in TRAINER_PRECISIONS:
-        raise ConfigurationError(
-            f"trainer.precision={config.trainer.precision}: choose {', '.join(TRAINER_PRECISIONS)}"
-        )
-    if str(config.trainer.precision) in ("16-mixed", "16") and config.optimizer.get("fused"):
-        raise ConfigurationError(
-            f"trainer.precision={config.trainer.precision}: scales the loss, which a fused optimizer cannot take back; "
-            "optimizer.fused=false, or trainer.precision=bf16-mixed"
-        )
-    if (config.trainer.gradient_clip_val or 0) < 0:
-        raise ConfigurationError(f"trainer.gradient_clip_val={config.trainer.gradient_clip_val}: must be at least 0")
-    if (config.optimizer.get("lr") or 0) < 0:
-        raise ConfigurationError(f"optimizer.lr={config.optimizer.lr}: must be at least 0")
-    if config.fresh and not starts_from_another(config):
-        raise ConfigurationError(f"fresh={config.fresh}: all weights are, without init_from= or pretraining=")
-    trial = copy.deepcopy(config)
-    trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
-    with torch.device("meta"):  # takes neither memory nor time, whatever the sizes
-        build_model(trial)
-
-
-def _check_ranks(config: DictConfig, trainer: Trainer) -> None:
-    ranks, here = trainer.world_size, trainer.num_devices
-    environment = getattr(trainer.strategy, "cluster_environment", None)
-    starts_them = environment is not None and not environment.creates_processes_externally
-    if starts_them and trainer.strategy.root_device.type == "cpu" and here > RANKS_A_CORE * cores():
-        raise ConfigurationError(
-            f"trainer.devices={config.trainer.devices}: so many processes on {cores()} cores would stop the machine; "
-            f"at most {RANKS_A_CORE} a core"
-        )
-    if ranks > 1 and config.model.get("sparse_gradients"):
-        raise ConfigurationError(
-            f"model.sparse_gradients=true (optimizer=sparse_adam) is for one rank, and here are {ranks}: neither "
-            "NCCL nor DDP's gloo exchange such gradients; optimizer=adam does with candidate lists too"
-        )
-
-
 def initialized(config: DictConfig, module: Training) -> dict[str, Any]:
     """Weights of another run, where `pretraining` or `init_from` asks for them; those gone on with have their own."""
     source = config.init_from
     if config.ckpt_path or not starts_from_another(config):
         return {}
     if config.pretraining is not None:
-        if source:
-            raise ConfigurationError("init_from and pretraining both say what to start from: give one")
         source = str(pretrained(config, HydraConfig.get().overrides.task))
     return {"initialized_from": initialize_from(source, module.model, module.prepared.languages, config.fresh)}
 
@@ -267,15 +222,21 @@ def compose_module(
     )
 
 
-def make_trainer(config: DictConfig, folder: Path, loggers: list[Logger]) -> Trainer:
+def make_trainer(config: DictConfig, folder: Path, loggers: list[Logger], *own: Callback) -> Trainer:
     callbacks = [hydra.utils.instantiate(given) for given in config.callbacks.values() if given is not None]
     return hydra.utils.instantiate(
         config.trainer,
         logger=loggers,
-        callbacks=callbacks,
+        callbacks=[*callbacks, *own],
         default_root_dir=str(folder),
         enable_progress_bar=sys.stderr.isatty(),
     )
+
+
+def _nothing_trained(config: DictConfig, trainer: Trainer) -> str:
+    limits = f"trainer.max_epochs={config.trainer.max_epochs}, trainer.max_steps={config.trainer.max_steps}"
+    where = f"ckpt_path={config.ckpt_path} stands at step {trainer.global_step}" if config.ckpt_path else "a new run"
+    return f"nothing was trained: {where}, and {limits} leave nothing to do; raise them"
 
 
 def _quiet(logger: Logger) -> Logger:

@@ -13,13 +13,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.command import explain
-from nmt.folder import SUMMARY
-from nmt.training.resume import Before
+from nmt.folder import SUMMARY, read_summary
+from nmt.training.resume import Before, keep_composition
 from nmt.whole import write_json
 
 log = logging.getLogger(__name__)
@@ -32,22 +33,44 @@ class Record:
     folder: Path
     summary: dict[str, Any]
     loggers: list[Logger] = field(default_factory=list)
+    begun: bool = False  # until then the folder says what it said before
+
+    def begin(self) -> None:
+        self.begun = True
+        keep_composition(self.folder)
+        self.write()
 
     @rank_zero_only
     def write(self) -> None:
-        write_json(self.folder / SUMMARY, self.summary)
+        if self.begun:
+            write_json(self.folder / SUMMARY, self.summary)
+
+
+class Beginning(Callback):
+    """What was completed stays so until it is trained further: all that can be refused is refused before."""
+
+    def __init__(self, record: Record):
+        self.record = record
+        self.trained = False
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        self.trained = True
+        if not self.record.begun:
+            self.record.begin()
 
 
 @contextmanager
 def recorded(folder: Path, before: Before) -> Iterator[Record]:
-    """Keeps `summary.json`: whatever happens, it says how the run ended; loggers are closed accordingly."""
+    """Keeps `summary.json`: whatever happens, it says how the run ended; loggers are closed accordingly. What a run
+    that is completed, or to be put aside, says of itself is left until this one begins."""
     begun = time.perf_counter()
     begun_now = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "id": secrets.token_hex(6)}
     summary = {"status": "running"} | begun_now | dict(before.told)
     if before.of_another:
         summary["went_on_with"] = before.of_another
     record = Record(folder, summary)
-    record.write()
+    if not before.anew and read_summary(folder).get("status") != "completed":
+        record.begin()
     try:
         with _sigterm_raised():
             yield record
@@ -67,7 +90,8 @@ def recorded(folder: Path, before: Before) -> Iterator[Record]:
         with _told_of_a_full_disk():
             record.write()
         _close(record.loggers, exit_code=0 if summary["status"] == "completed" else 1)
-        log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
+        if record.begun:
+            log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
 
 
 @contextmanager

@@ -15,13 +15,24 @@ from pytorch_lightning.utilities import rank_zero_only
 from nmt.changed import LIMITS, changed
 from nmt.code import code_version
 from nmt.errors import UserError
-from nmt.folder import CHECKPOINTS, COMPOSITION, CONFIG, LAST, PREVIOUS, give_back_composition, read_summary
+from nmt.folder import (
+    CHECKPOINTS,
+    COMPOSITION,
+    CONFIG,
+    LAST,
+    METRICS,
+    PREVIOUS,
+    SUMMARY,
+    give_back_composition,
+    read_summary,
+)
 from nmt.run import load_checkpoint
 from nmt.trust import check_references
 
 log = logging.getLogger(__name__)
 
-WAYS_ON = "name another folder, or say resume=false to begin anew there, resume=true to go on with it all the same"
+ANOTHER = "name another folder"
+WAYS_ON = f"{ANOTHER}, or say resume=false to begin anew there, resume=true to go on with it all the same"
 NAMED = 4  # settings that a message names
 LOCK, EARLIER = ".lock", "earlier"
 STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: of the new one, or open
@@ -42,6 +53,7 @@ class Before(NamedTuple):
     metrics: Mapping[str, float] = {}
     of_another: str | None = None  # the checkpoint of other settings that this run went on with, now or when it began
     told: Mapping[str, Any] = {}  # by its summary: what only its beginning knew
+    anew: bool = False  # it is to be put aside
 
 
 class Found(NamedTuple):
@@ -69,7 +81,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def settle(config: DictConfig, folder: Path) -> Before:
-    """Sets `ckpt_path` to what lies in the run's folder, if it holds one.
+    """Sets `ckpt_path` to what lies in the run's folder, if it holds one. Nothing there is touched.
 
     `resume`: auto – goes on where the settings are the same, and refuses where they are not; true – goes on anyway;
     false – begins anew, and puts aside what is there. Hydra writes .hydra before anything is asked: checkpoints keep
@@ -79,13 +91,35 @@ def settle(config: DictConfig, folder: Path) -> Before:
         check_references(OmegaConf.to_container(config))
         if config.resume not in ("auto", True, False):
             raise UserError(f"resume={config.resume}: choose auto, true or false")
+        _must_not_be_anothers(folder)
         anew = config.resume is False and not _is_requeued()
-        before = _begun_anew(config, folder) if anew else _gone_on_with(config, folder)
+        return _begun_anew(config, folder) if anew else _gone_on_with(config, folder)
     except (UserError, CompletedAlreadyError):
         give_back_composition(folder)
         raise
-    _keep_composition(folder)
-    return before
+
+
+def must_not_hold(folder: Path, working: Path) -> None:
+    """hydra.run.dir= says nothing, and would make a run's folder of where the user works."""
+    if working.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"hydra.run.dir={folder}: is where you work, or above it; name a folder for the run alone")
+
+
+def _must_not_be_anothers(folder: Path) -> None:
+    """A run's files would take the place of those of some other program."""
+    if _holds_a_run(folder):
+        return
+    for name in (SUMMARY, METRICS, CHECKPOINTS):
+        if (folder / name).exists() and not _is_empty(folder / name):
+            raise UserError(f"{folder / name}: not of a run of this project, and would be overwritten: {ANOTHER}")
+
+
+def _holds_a_run(folder: Path) -> bool:
+    return "status" in read_summary(folder) or any((folder / CHECKPOINTS / name).is_file() for name in (LAST, PREVIOUS))
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
 
 
 def _is_requeued() -> bool:
@@ -96,8 +130,7 @@ def _is_requeued() -> bool:
 def _begun_anew(config: DictConfig, folder: Path) -> Before:
     if config.ckpt_path and _is_in(Path(config.ckpt_path), folder):
         raise UserError(f"resume=false would put ckpt_path={config.ckpt_path} aside: name another folder")
-    _put_aside(folder)
-    return _begun(config, folder)
+    return _begun(config, folder)._replace(anew=True)
 
 
 def _gone_on_with(config: DictConfig, folder: Path) -> Before:
@@ -227,7 +260,7 @@ def last_whole(folder: Path) -> Found | None:
 
 
 @rank_zero_only
-def _keep_composition(folder: Path) -> None:
+def keep_composition(folder: Path) -> None:
     if (folder / COMPOSITION).is_dir():
         shutil.copytree(folder / COMPOSITION, folder / CHECKPOINTS / COMPOSITION, dirs_exist_ok=True)
 
@@ -238,10 +271,10 @@ def _rename(path: Path, new: Path) -> None:
 
 
 @rank_zero_only
-def _put_aside(folder: Path) -> None:
+def put_aside(folder: Path) -> None:
     """The whole run, as a run's folder of its own: earlier.1, earlier.2, …"""
-    own = [path for path in folder.iterdir() if path.name not in STAYS and path.stem != EARLIER]
-    if not own:
+    own = [path for path in folder.iterdir() if path.name not in STAYS and not _is_of_another(path)]
+    if not _holds_a_run(folder):
         return
     number = 1
     while (aside := folder / f"{EARLIER}.{number}").exists():
@@ -251,3 +284,8 @@ def _put_aside(folder: Path) -> None:
         path.rename(aside / path.name)
     give_back_composition(aside)
     log.info("begun anew; the run that was there is now %s", aside)
+
+
+def _is_of_another(path: Path) -> bool:
+    """A run that was put aside, or that lies below."""
+    return path.stem == EARLIER or (path.is_dir() and any(path.rglob(SUMMARY)))

@@ -5,11 +5,15 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from nmt.errors import ConfigurationError
+
 
 def halving(optimizer: Optimizer, *, after: int | None = None) -> dict[str, Any] | None:
     """Halve the rate after every epoch, once `after` are over: Luong 2015 §4.1 (5; with dropout 8). None: never."""
     if after is None:
         return None
+    if not isinstance(after, int) or after < 0:
+        raise ConfigurationError(f"schedule.after={after}: must be a number of epochs, or null for never")
     return {
         "scheduler": LambdaLR(optimizer, lambda epochs_done: 0.5 ** max(0, epochs_done - after + 1)),
         "interval": "epoch",

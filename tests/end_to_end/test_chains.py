@@ -114,7 +114,7 @@ def test_weights_of_a_run_start_another_and_a_run_gone_on_with_keeps_its_own(tmp
         return answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
 
     assert train("trainer.max_epochs=1", folder="first")[0] == 0
-    status, said = train("trainer.max_epochs=0", f"init_from={tmp_path}/first", folder="second")
+    status, said = train("trainer.max_steps=1", f"init_from={tmp_path}/first", folder="second")
     assert status == 0, said
     assert summary_of(tmp_path / "second")["initialized_from"]["fresh"] == []
     assert train("attention=general", f"init_from={tmp_path}/first", folder="third")[0] == 1

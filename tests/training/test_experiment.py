@@ -80,6 +80,21 @@ def test_a_run_says_how_it_ended_and_counts_the_time_before(tmp_path):
     assert json.loads((tmp_path / "summary.json").read_text())["went_on_with"] == "/elsewhere/last.ckpt"
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_completed_run_stays_so_until_another_begins(tmp_path, anew):
+    told = '{"status": "completed", "best": 7}'
+    (tmp_path / "summary.json").write_text(told)
+    with pytest.raises(ValueError, match="broken"), recorded(tmp_path, Before(anew=anew)) as record:  # noqa: PT012
+        record.write()
+        assert (tmp_path / "summary.json").read_text() == told
+        raise ValueError("broken")
+    assert (tmp_path / "summary.json").read_text() == told
+    with pytest.raises(ValueError, match="broken"), recorded(tmp_path, Before(anew=anew)) as record:  # noqa: PT012
+        record.begin()
+        raise ValueError("broken")
+    assert json.loads((tmp_path / "summary.json").read_text())["status"] == "failed"
+
+
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [(SIGTERMException(), 143, "stopped by SIGTERM"), (KeyboardInterrupt(), 130, "stopped by SIGINT")],

@@ -9,7 +9,7 @@ from nmt.changed import RENAMED, changed
 from nmt.code import code_version
 from nmt.errors import UserError
 from nmt.run import save_checkpoint
-from nmt.training.resume import Before, CompletedAlreadyError, alone_in, on_other_data, settle
+from nmt.training.resume import Before, CompletedAlreadyError, alone_in, must_not_hold, on_other_data, put_aside, settle
 
 SETTINGS = {
     "resume": "auto",
@@ -152,8 +152,11 @@ def test_a_run_begun_anew_keeps_the_whole_run_there_was(folder):
         (folder / name).write_text(text)
     (folder / ".hydra" / "overrides.yaml").write_text("- dropout=0.3\n")
     config = configuration(resume=False)
-    assert settle(config, folder) == Before()
+    assert settle(config, folder) == Before(anew=True)
     assert config.ckpt_path is None
+    (folder / "below").mkdir()  # a run of its own
+    (folder / "below" / "summary.json").write_text("{}")
+    put_aside(folder)
     earlier = folder / "earlier.1"
     assert {name: (earlier / name).read_text() for name in left if name != "train.log"} == {
         name: text for name, text in left.items() if name != "train.log"
@@ -161,10 +164,10 @@ def test_a_run_begun_anew_keeps_the_whole_run_there_was(folder):
     assert json.loads((earlier / "summary.json").read_text()) == {"status": "interrupted"}
     assert (earlier / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
     assert (earlier / "checkpoints" / "last.ckpt").is_file()
-    assert sorted(path.name for path in folder.iterdir()) == [".hydra", "checkpoints", "earlier.1", "train.log"]
-    assert (folder / "checkpoints" / ".hydra" / "overrides.yaml").read_text() == "- dropout=0.3\n"
-    (folder / "summary.json").write_text("{}")
-    settle(configuration(resume=False), folder)
+    assert sorted(path.name for path in folder.iterdir()) == [".hydra", "below", "earlier.1", "train.log"]
+    assert (folder / ".hydra" / "overrides.yaml").read_text() == "- dropout=0.3\n"
+    say(folder, "failed")
+    put_aside(folder)
     assert (folder / "earlier.2" / "summary.json").is_file()
     with pytest.raises(UserError, match=r"resume=false would put ckpt_path=.* aside"):
         settle(configuration(resume=False, ckpt_path=str(earlier / "checkpoints" / "last.ckpt")), folder)
@@ -204,7 +207,31 @@ def test_what_began_anew_goes_on_when_slurm_gives_its_command_again(folder, monk
     assert config.ckpt_path == str(folder / "checkpoints" / "last.ckpt")
     monkeypatch.setenv("SLURM_RESTART_COUNT", "0")
     config = configuration(resume=False)
-    assert settle(config, folder) == Before()
+    assert settle(config, folder) == Before(anew=True)
+
+
+@pytest.mark.parametrize("name", ["summary.json", "metrics.csv", "checkpoints"])
+@pytest.mark.parametrize("resume", ["auto", True, False])
+def test_what_another_program_left_is_neither_overwritten_nor_moved(tmp_path, name, resume):
+    (tmp_path / "notes.txt").write_text("mine")
+    settle(configuration(resume=resume), tmp_path)
+    file = tmp_path / name / "last.h5" if name == "checkpoints" else tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("[1]")
+    with pytest.raises(UserError, match=rf"{name}: not of a run of this project, and would be overwritten: name ano"):
+        settle(configuration(resume=resume), tmp_path)
+    put_aside(tmp_path)
+    assert file.read_text() == "[1]"
+    assert (tmp_path / "notes.txt").is_file()
+
+
+def test_a_runs_folder_is_not_where_the_user_works(tmp_path):
+    (tmp_path / "here").mkdir()
+    must_not_hold(tmp_path / "there", tmp_path / "here")
+    must_not_hold(tmp_path / "here" / "run", tmp_path / "here")
+    for folder in (tmp_path, tmp_path / "here"):
+        with pytest.raises(UserError, match="is where you work, or above it; name a folder"):
+            must_not_hold(folder, tmp_path / "here")
 
 
 @pytest.mark.parametrize(("resume", "goes_on"), [("auto", False), (True, True)])

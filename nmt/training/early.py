@@ -1,0 +1,107 @@
+"""What would else be found wrong only after the corpus is prepared, which may take hours, or not at all."""
+
+import copy
+from pathlib import Path
+
+import hydra.utils
+import torch
+from omegaconf import DictConfig
+from pytorch_lightning import Trainer
+
+from nmt.errors import ConfigurationError, UserError, first_line
+from nmt.evaluation.bleu import counter
+from nmt.machine import cores
+from nmt.resolvers import starts_from_another
+from nmt.run import build_model, locate
+from nmt.search.unknown import check_unknown
+from nmt.training.module import check_loss, check_monitor
+
+PRECISIONS = ("highest", "high", "medium")
+RANKS_A_CORE = 2
+TRAINER_PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "32", "bf16", "16")  # Lightning's, with whole weights
+SEEDS = 2**32  # NumPy's
+
+
+def check_settings(config: DictConfig) -> None:
+    check_loss(**config.loss)
+    check_unknown(config.score_unknown)
+    for name, callback in config.callbacks.items():
+        if callback and "monitor" in callback:
+            check_monitor(f"callbacks.{name}", callback.monitor, callback.get("mode", "min"))
+    counter(**config.data.score)
+    hydra.utils.instantiate(config.validation)
+    if config.threads is not None and not (isinstance(config.threads, int) and config.threads > 0):
+        raise ConfigurationError(f"threads={config.threads}: must be a number of threads, at least 1, or null")
+    if config.matmul_precision not in PRECISIONS:
+        raise ConfigurationError(f"matmul_precision={config.matmul_precision}: choose {', '.join(PRECISIONS)}")
+    if not (isinstance(config.seed, int) and 0 <= config.seed < SEEDS):
+        raise ConfigurationError(f"seed={config.seed}: must be a whole number from 0 to {SEEDS - 1}")
+    _check_trainer(config)
+    _check_optimizer(config)
+    _check_start(config)
+    _check_model(config)
+
+
+def _check_trainer(config: DictConfig) -> None:
+    trainer, precision = config.trainer, str(config.trainer.precision)
+    if trainer.accelerator in ("gpu", "cuda") and not torch.accelerator.is_available():
+        raise ConfigurationError(
+            f"trainer.accelerator={trainer.accelerator}: torch {torch.__version__} finds no GPU here; "
+            "trainer=cpu trains without"
+        )
+    if precision not in TRAINER_PRECISIONS:
+        raise ConfigurationError(f"trainer.precision={precision}: choose {', '.join(TRAINER_PRECISIONS)}")
+    if precision in ("16-mixed", "16") and config.optimizer.get("fused"):
+        raise ConfigurationError(
+            f"trainer.precision={precision}: scales the loss, which a fused optimizer cannot take back; "
+            "optimizer.fused=false, or trainer.precision=bf16-mixed"
+        )
+    if (trainer.gradient_clip_val or 0) < 0:
+        raise ConfigurationError(f"trainer.gradient_clip_val={trainer.gradient_clip_val}: must be at least 0")
+
+
+def _check_optimizer(config: DictConfig) -> None:
+    """By making both, for a weight that nobody has."""
+    try:
+        optimizer = hydra.utils.instantiate(config.optimizer)([torch.nn.Parameter(torch.zeros(1))])
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"optimizer: {first_line(error)}") from error
+    hydra.utils.instantiate(config.schedule)(optimizer)
+
+
+def _check_start(config: DictConfig) -> None:
+    if config.fresh and not starts_from_another(config):
+        raise ConfigurationError(f"fresh={config.fresh}: all weights are, without init_from= or pretraining=")
+    if config.ckpt_path or not config.init_from:
+        return
+    if config.pretraining is not None:
+        raise ConfigurationError("init_from and pretraining both say what to start from: give one")
+    try:
+        locate(Path(str(config.init_from)))
+    except UserError as error:
+        raise UserError(f"init_from: {error}") from error
+
+
+def _check_model(config: DictConfig) -> None:
+    trial = copy.deepcopy(config)
+    trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
+    with torch.device("meta"):  # takes neither memory nor time, whatever the sizes
+        model = build_model(trial)
+    if empty := [name for name, weight in model.named_parameters() if not weight.numel()]:
+        raise ConfigurationError(f"model: {empty[0]} would have no weights: a size is 0 (size.*, encoder.*, decoder.*)")
+
+
+def check_ranks(config: DictConfig, trainer: Trainer) -> None:
+    ranks, here = trainer.world_size, trainer.num_devices
+    environment = getattr(trainer.strategy, "cluster_environment", None)
+    starts_them = environment is not None and not environment.creates_processes_externally
+    if starts_them and trainer.strategy.root_device.type == "cpu" and here > RANKS_A_CORE * cores():
+        raise ConfigurationError(
+            f"trainer.devices={config.trainer.devices}: so many processes on {cores()} cores would stop the machine; "
+            f"at most {RANKS_A_CORE} a core"
+        )
+    if ranks > 1 and config.model.get("sparse_gradients"):
+        raise ConfigurationError(
+            f"model.sparse_gradients=true (optimizer=sparse_adam) is for one rank, and here are {ranks}: neither "
+            "NCCL nor DDP's gloo exchange such gradients; optimizer=adam does with candidate lists too"
+        )
