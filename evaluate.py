@@ -5,18 +5,25 @@ and conf/search.yaml. Writes FOLDER/<test set>/{scores.json,hypotheses.txt,sente
 the scores.
 
 What a run thinks of given translations: 'score=[SOURCE,TARGET]', a line of log-probabilities for each pair;
-'rescore=[SOURCE,NBEST]', an n-best list ranked anew. Without a run: links=FILE gold=FILE, the error rate of any
-aligner's links; hypotheses=FILE reference=FILE, the scores of any system's translations.
+'rescore=[SOURCE,NBEST]', an n-best list ranked anew: number ||| text ||| score + rescore_weight · mean ||| score |||
+mean, which is this run's log-probability per word. Without a run: links=FILE gold=FILE, the error rate of any aligner's
+links; hypotheses=FILE reference=FILE, the scores of any system's translations.
 """
 
 import json
 import sys
 
 from nmt.command import in_plain_words, read_arguments
+from nmt.errors import ConfigurationError
+
+WITHOUT_TEST_SET = ("score", "rescore", "links", "gold", "hypotheses", "reference")
 
 
 def main() -> None:
     settings, of_data = read_arguments("evaluate", sys.argv[1:], usage=__doc__, takes_data=True)
+    given = [key for key in WITHOUT_TEST_SET if settings[key] is not None]
+    if given and of_data:
+        raise ConfigurationError(f"{of_data[0]}: {given[0]}= scores what it names, and no test set; leave one out")
     if settings.links is not None or settings.gold is not None:
         from nmt.evaluation.alignments import score_links
 
@@ -43,6 +50,8 @@ def main() -> None:
         return
     print(f"{result['test']}, {result['sentences']} sentences, beam {result['search']['beam']}:")
     show(result["scores"], as_json=False)
+    if result["by_frequency"]:
+        show_by_frequency(result["by_frequency"])
     print(f"in {result['run']}/{result['test']}/: scores.json, hypotheses.txt, sentences.jsonl, links.txt, …")
 
 
@@ -53,6 +62,13 @@ def show(scores: dict, as_json: bool) -> None:
     for name, value in scores.items():
         score, signature = (value["score"], value["signature"]) if isinstance(value, dict) else (value, "")
         print(f"  {name:<22} {score:>8.2f}  {signature}")
+
+
+def show_by_frequency(buckets: list[dict]) -> None:
+    print(f"  {'words in training':<22} {'in references':>13} {'precision':>10} {'recall':>8} {'F1':>8}")
+    for one in buckets:
+        rates = f"{one['precision']:>10.2f} {one['recall']:>8.2f} {one['f1']:>8.2f}"
+        print(f"  {one['name']:<22} {one['reference_words']:>13} {rates}")
 
 
 if __name__ == "__main__":

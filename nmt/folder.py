@@ -8,8 +8,11 @@ A sweep's folder holds sweep.json and its jobs' folders. Nothing here needs torc
 
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from nmt.changed import is_within, name_of
 
 CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "previous.ckpt"
 COMPOSITION = ".hydra"  # as Hydra writes it; checkpoints keep a copy
@@ -39,12 +42,25 @@ def name_of_test(named: Any) -> str:
 
 def is_scored(folder: Path, test: str | None, unknown: str) -> bool:
     """Whether its best weights were scored on this test set with unknown words treated this way; or others by several
-    checkpoints together, which a plain evaluation is not to replace."""
+    checkpoints together, or by a search of the user's own, which a plain evaluation is not to replace. Scores of
+    another text that lie under the test set's name are none of it."""
     try:
         stored = json.loads(scores_path(folder, test).read_text(encoding="utf-8"))
-        return stored["unknown"] == unknown and not _of_other_weights(folder, stored.get("members"))
+        other_text = changes_of_test(test, stored.get("data_overrides", []))
+        return stored["unknown"] == unknown and not other_text and not _of_other_weights(folder, stored.get("members"))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False
+
+
+def changes_of_test(test: str | None, data_overrides: Iterable[str]) -> list[str]:
+    """What of evaluate.py's `data.` keys changes a test set's sentences or references; data.dir only moves them."""
+    own = f"data.tests.{test}" if name_of_test(test) != "valid" else "data.valid"
+    of_links = (f"{own}.alignments", f"{own}.alignments_base")
+    return [
+        override
+        for override in data_overrides
+        if is_within(name := name_of(override), (own, "data.reader")) and not is_within(name, of_links)
+    ]
 
 
 def _of_other_weights(folder: Path, members: Any) -> bool:

@@ -102,6 +102,8 @@ def forced_scores(
 def score_files(links_file: Path, gold_file: Path, *, links_base: int, gold_base: int) -> dict[str, float]:
     """Of any aligner's links: `i-j`; gold: `i-j` sure, `ipj` possible."""
     pairs = list(read_links_beside_gold(links_file, gold_file, links_base=links_base, gold_base=gold_base))
+    if not any(gold.possible for _, gold in pairs):
+        raise DataError(f"{gold_file}: has no links; there is nothing to score {links_file} against")
     return hard_scores([found for found, _ in pairs], [gold for _, gold in pairs])
 
 

@@ -17,6 +17,7 @@ from nmt.data.prepared import EncodedText, Sides
 from nmt.errors import ConfigurationError, DataError
 from nmt.search.alignment import of_words, to_words
 from nmt.search.forced import force
+from nmt.search.nbest import WITHIN, nbest_line, read_nbest_line
 from nmt.search.translation import READ_AHEAD, TextTranslator, batches_of
 
 
@@ -149,19 +150,20 @@ def rescore(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
         ranked.append((candidate, candidate.score + settings.rescore_weight * mean, mean))
     for _, group in groupby(ranked, key=lambda one: one[0].number):
         for candidate, together, mean in sorted(group, key=lambda one: -one[1]):
-            fields = (candidate.number, candidate.text, f"{together:.4f}", f"{candidate.score:.4f}", f"{mean:.4f}")
-            yield " ||| ".join(map(str, fields))
+            scores = (f"{score:.4f}" for score in (together, candidate.score, mean))
+            yield nbest_line(candidate.number, candidate.text, *scores)
 
 
 def _read_nbest(path: Path, sentences: int) -> Iterator[_Candidate]:
     for place, line in enumerate(read_lines(path), start=1):
-        fields = f"{line} ".split(" ||| ")  # the last of four may be empty, and its blank gone
         try:
-            candidate = _Candidate(int(fields[0]), fields[1], float(fields[2]))
+            candidate = _Candidate(*read_nbest_line(line))
             if not math.isfinite(candidate.score):
                 raise ValueError
-        except (IndexError, ValueError):
-            raise DataError(f"{path}, line {place}: number ||| text ||| score is expected, from 0") from None
+        except ValueError:
+            raise DataError(
+                f"{path}, line {place}: number ||| text ||| score is expected, from 0 (||| in a text is {WITHIN})"
+            ) from None
         if not 0 <= candidate.number < sentences:
             raise DataError(f"{path}, line {place}: sentence {candidate.number}, but the source has {sentences} lines")
         yield candidate

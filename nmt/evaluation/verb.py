@@ -5,20 +5,23 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from nmt.changed import is_within, name_of
 from nmt.command import defaults_of
 from nmt.data.corpus import Line
 from nmt.data.links import Gold
 from nmt.data.module import TranslationData
 from nmt.data.vocabulary import Vocabulary
-from nmt.errors import DataError
+from nmt.errors import ConfigurationError, DataError, NoFileError, closest
 from nmt.evaluation.adequacy import over_and_under_translation, unattended
 from nmt.evaluation.alignments import Forced, forced_scores
 from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
@@ -34,11 +37,17 @@ from nmt.whole import whole, write_json, write_text
 
 log = logging.getLogger(__name__)
 
+OF_FILES = "data.tests.NAME.source=FILE, data.train.source=FILE, …"
+OF_DATA = ("data.test", "data.tests", "data.score", "data.dir", "data.train", "data.valid", "data.reader")
+
 
 def evaluate_run(folder: Path, unknown: str) -> dict[str, Any]:
     """As `evaluate.py run=FOLDER` does, without showing sentences."""
     chosen = {"run": str(folder), "unknown": unknown, "show": 0}
-    return evaluate(OmegaConf.merge(defaults_of("evaluate"), chosen), [])
+    found = evaluate(OmegaConf.merge(defaults_of("evaluate"), chosen), [])
+    bleu, chrf = (found["scores"][name]["score"] for name in ("bleu", "chrf"))
+    log.info("%s: bleu %.2f, chrf %.2f, in %s/%s/", found["test"], bleu, chrf, found["run"], found["test"])
+    return found
 
 
 class TestSet(NamedTuple):
@@ -61,15 +70,17 @@ class Said(NamedTuple):
 
 def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     """The scores, as written to `<run>/<test set>/scores.json`."""
+    _check_overrides(data_overrides)
     how = search_of(settings)
     runs, translator = opened(settings)
     data = runs[0].data(data_overrides)
-    test = test_set(data)
+    with _told_where_it_was_looked_for():
+        test = test_set(data)
+        training = _word_counts(data) if settings.by_frequency else None
+        replaced = replacing(runs, settings.unknown, data_overrides)
+    folder = _writable(_folder_of(runs, settings) / test.name)
     forced = _forced(translator, test, settings)  # what is wrong with alignments is found before the search
-    training = _word_counts(data) if settings.by_frequency else None
-    replaced = replacing(runs, settings.unknown, data_overrides)
     said = _translated(test, translator, how, settings.batch_size, replaced)
-    folder = _folder_of(runs, settings) / test.name
     scores = {
         "run": str(folder.parent),
         "members": [{"run": str(run.folder), "checkpoint": run.checkpoint.name, "step": run.step} for run in runs],
@@ -94,6 +105,42 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     if settings.show and not settings.as_json:
         _show(folder, test.lines, said.translations, settings.show)
     return scores
+
+
+def _check_overrides(data_overrides: list[str]) -> None:
+    """Refuses what would change nothing: all else of the data is as it was in training."""
+    for override in data_overrides:
+        if not is_within(name_of(override), OF_DATA):
+            known = [key.removeprefix("data.") for key in OF_DATA]
+            near = closest(name_of(override).removeprefix("data."), known)
+            raise ConfigurationError(
+                f"{override}: has no effect on an evaluation{near}, text is prepared as in training; what has one is "
+                f"{', '.join(OF_DATA)}"
+            )
+
+
+@contextmanager
+def _told_where_it_was_looked_for() -> Iterator[None]:
+    """A run's settings may name files by paths from where it was trained."""
+    try:
+        yield
+    except NoFileError as error:
+        if Path(error.path).is_absolute():
+            raise
+        hint = f"looked for in {Path.cwd()}: go to where the run was trained, or say where the file is: {OF_FILES}"
+        raise NoFileError(error.path, "; ".join(filter(None, (error.hint, hint)))) from None
+
+
+def _writable(folder: Path) -> Path:
+    """What cannot be written is found before the search, which may take hours."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise ConfigurationError(
+            f"{folder}: results cannot be written there ({error.strerror}); output=FOLDER lays them elsewhere"
+        ) from None
 
 
 def _plain(value: Any) -> Any:
@@ -143,7 +190,6 @@ def _forced(translator: TextTranslator, test: TestSet, settings: DictConfig) -> 
 
 def _write(folder: Path, test: TestSet, said: Said, forced: Forced | None, scores: dict[str, Any]) -> None:
     """The scores last: where they are, everything else is."""
-    folder.mkdir(parents=True, exist_ok=True)
     free_links = (pharaoh(links(translation.word_alignment())) for translation in said.translations)
     sentences = map(_as_json, test.lines, zip(*test.references, strict=True), said.translations)
     write_text(folder / "hypotheses.txt", _as_lines(translation.text for translation in said.translations))

@@ -39,23 +39,23 @@ class System(NamedTuple):
     settings: dict[str, Any]  # those in which systems differ
 
     @property
+    def once_a_seed(self) -> list[Compared]:
+        """Without runs of a seed again, which would tell nothing of training anew: all that is counted is of these."""
+        again = {one.name for one, _ in not_independent(self)}
+        return [one for one in self.members if one.name not in again]
+
+    @property
     def statistics(self) -> np.ndarray:
         """(run, sentence, 10): what BLEU is made of."""
-        return np.array([one.on.statistics for one in self.members])
-
-    @property
-    def once_a_seed(self) -> list[int]:
-        """Places of the members that are no run of a seed again, which would tell nothing of training anew."""
-        again = {one.name for one, _ in not_independent(self)}
-        return [place for place, one in enumerate(self.members) if one.name not in again]
-
-    @property
-    def bleu(self) -> float:
-        return mean(one.on.scores["bleu"] for one in self.members)
+        return np.array([one.on.statistics for one in self.once_a_seed])
 
     @property
     def bleu_by_seed(self) -> list[float]:
-        return [self.members[place].on.scores["bleu"] for place in self.once_a_seed]
+        return [one.on.scores["bleu"] for one in self.once_a_seed]
+
+    @property
+    def bleu(self) -> float:
+        return mean(self.bleu_by_seed)
 
 
 class Field(NamedTuple):
@@ -186,9 +186,10 @@ def _systems(runs: Sequence[Compared]) -> list[System]:
 
 
 def not_independent(system: System) -> Iterator[tuple[Compared, str]]:
-    """Runs with the seed of one before: ± and p are then of fewer runs than they seem."""
+    """Runs with the seed of one before: n and ± would be of fewer runs than they seem."""
     first: dict[Any, Compared] = {}
     for one in system.members:
-        other = first.setdefault(one.run.seed, one)
+        other = first.setdefault(one.run.seeds, one)
         if other is not one and one.run.seed is not None:
-            yield one, f"has the seed of {other.name}, {one.run.seed}, and all else alike: no further run for ± and p"
+            reason = f"has the seed of {other.name}, {one.run.seed}, and all else alike: shown, but in no mean, ± or p"
+            yield one, reason

@@ -14,6 +14,7 @@ from nmt.errors import first_line
 from nmt.evaluation.adequacy import sentence_counts
 from nmt.evaluation.alignment_error import COUNTS
 from nmt.evaluation.bleu import sentence_statistics, words_of
+from nmt.folder import changes_of_test
 from nmt.report.reading import UnreadableError, is_number, read_json, read_text
 from nmt.search.settings import BESIDE
 
@@ -42,6 +43,7 @@ class Evaluated:
     weights: tuple[str, int] | None  # the checkpoint's name and step; None: an ensemble's, or not said
     counted: dict[str, Any]  # how BLEU was; empty: its signature alone says so
     alignment_counts: np.ndarray | None  # (sentence, what alignment error is made of), where there is gold
+    other_text: list[str]  # what evaluate.py was told that made it another than the test set of this name
 
     @property
     def hypotheses(self) -> list[str]:
@@ -83,14 +85,22 @@ def read_evaluated(folder: Path) -> Evaluated:
             f"{where}/scores.json is of {stored.get('sentences')} sentences, sentences.jsonl of {len(sentences)}; "
             "evaluate it again"
         )
-    search = stored.get("search") if isinstance(stored.get("search"), dict) else {}
-    how = {f"search.{key}": value for key, value in search.items()}
-    how |= {name: stored[name] for name in BESIDE if name in stored}
     digest = digest_of((one.source, one.reference, *one.further_references) for one in sentences)
     weights = checkpoint_of(stored.get("members"))
     counted = stored.get("counted") if isinstance(stored.get("counted"), dict) else {}
     aligned = _alignment_counts(stored.get("alignment_counts"), len(sentences), f"{where}/scores.json")
-    found = Evaluated(scores, signatures, how, sentences, folder / "alignments.npz", digest, weights, counted, aligned)
+    found = Evaluated(
+        scores,
+        signatures,
+        searched(stored),
+        sentences,
+        folder / "alignments.npz",
+        digest,
+        weights,
+        counted,
+        aligned,
+        other_text(stored, where),
+    )
     if found.counting["tokenize"] not in AT_HAND:
         try:
             _ = found.statistics  # counted once, and kept
@@ -98,6 +108,18 @@ def read_evaluated(folder: Path) -> Evaluated:
             tok = found.counting["tokenize"]
             raise UnreadableError(f"BLEU with tok:{tok} cannot be counted here ({first_line(error)})") from None
     return found
+
+
+def searched(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """How, setting by setting: search.beam, unknown, …"""
+    search = stored.get("search") if isinstance(stored.get("search"), dict) else {}
+    how = {f"search.{key}": value for key, value in search.items()}
+    return how | {name: stored[name] for name in BESIDE if name in stored}
+
+
+def other_text(stored: Mapping[str, Any], test: str) -> list[str]:
+    told = stored.get("data_overrides")
+    return changes_of_test(test, map(str, told)) if isinstance(told, list) else []
 
 
 def _alignment_counts(rows: Any, sentences: int, where: str) -> np.ndarray | None:

@@ -4,6 +4,7 @@ Runs that differ in nothing but the seed are one row: mean ± standard deviation
 beside the table's, each is a row.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -43,6 +44,7 @@ class Scored(NamedTuple):
     test: str
     scores: Mapping[str, float]
     signatures: Mapping[str, str]
+    searched: str  # otherwise than score_test searches: beam=10
 
 
 def write_table(folder: Path, tabulated: Mapping[str, Any], entries: Sequence[Entry]) -> None:
@@ -88,21 +90,33 @@ def _row(name: str, runs: Sequence[Entry], scores: Sequence[str]) -> dict[str, A
         **{score: spread([found.scores.get(score) for found in scored]) for score in scores},
         "tests": sorted({found.test for found in scored}),
         "signatures": sorted({found.signatures.get("bleu", "") for found in scored}),
+        "searched": [found.searched for found in scored],
         "paper": runs[0].paper.get("figures", {}),
     }
 
 
 def _scored(folder: Path) -> Scored | None:
-    """On the run's own test set, whatever else it was evaluated on since. None too where the file is damaged: a row
-    lacks it, the sweep goes on."""
-    from nmt.report.evaluated import scores_of
+    """On the run's own test set, whatever else it was evaluated on since. None too where scores of another text lie
+    there, or the file is damaged: a row lacks it, the sweep goes on."""
+    from nmt.report.evaluated import other_text, scores_of
     from nmt.report.runs import RunFolder  # and with it sacrebleu, for which no launcher need wait
 
     test = RunFolder(folder).own_test
     try:
-        return Scored(test, *scores_of(read_json(folder / test / "scores.json"), test)) if test else None
+        stored = read_json(folder / test / "scores.json") if test else None
+        if stored is None or other_text(stored, test):
+            return None
+        return Scored(test, *scores_of(stored, test), _searched(stored))
     except UnreadableError:
         return None
+
+
+def _searched(stored: Mapping[str, Any]) -> str:
+    from nmt.report.evaluated import searched
+    from nmt.report.settings import HOW
+
+    others = {name: value for name, value in searched(stored).items() if value != HOW.get(name, value)}
+    return " ".join(f"{name.removeprefix('search.')}={value}" for name, value in others.items())
 
 
 def _departures(entries: Sequence[Entry]) -> list[str]:
@@ -131,8 +145,15 @@ def _cells(rows: Sequence[Mapping[str, Any]], scores: Sequence[str]) -> list[lis
     for row in rows:
         figures = [[shown(row[name]), *([_paper(row["paper"], name)] if name in given else [])] for name in scores]
         states = dict.fromkeys(run["status"] for run in row["runs"] if run["status"] != "completed")
-        cells.append([row["row"], *chain(*figures), row["n"] or "", ", ".join(states)])
+        about = ", ".join([*states, *_otherwise(row.get("searched", []))])
+        cells.append([row["row"], *chain(*figures), row["n"] or "", about])
     return cells
+
+
+def _otherwise(searched: Sequence[str]) -> list[str]:
+    """How a row's runs were searched where not by the defaults, and how many where not all were."""
+    counts = Counter(filter(None, searched))
+    return [f"{how} ({count} of {len(searched)})" if count < len(searched) else how for how, count in counts.items()]
 
 
 def _paper(figures: Figures, score: str) -> str:

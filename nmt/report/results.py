@@ -46,6 +46,9 @@ of what others did, its study says so. A + behind a commit: files of the project
 
 
 def main() -> None:
+    if {"-h", "--help", "help"} & set(sys.argv[1:]):
+        print(__doc__.strip())
+        return
     studies = read_yaml(RESULTS / "studies.yaml")
     verb, *names = sys.argv[1:] or ["write"]
     if verb not in ("keep", "restore", "write") or bool(names) != (verb != "write"):

@@ -96,6 +96,13 @@ class RunFolder:
         return found if isinstance(found, int) else None
 
     @property
+    def seeds(self) -> tuple[int | None, int | None]:
+        """Of the weights, and of the order of batches: the same unless the settings say another."""
+        data = self.config.get("data")
+        order = data.get("seed") if isinstance(data, Mapping) else None
+        return self.seed, order if isinstance(order, int) else self.seed
+
+    @property
     def code(self) -> Any:
         """Of models and training, each that it was trained by; None where its summary does not say so."""
         return self.summary.get("code")
@@ -140,7 +147,15 @@ class RunFolder:
         found = read_evaluated(self.folder / test)
         if note := self.trained_later(found.weights) or self._not_its_best(found.weights):
             self.notes.append(note)
+        if found.other_text and self._has_of_its_own(test):
+            self.notes.append(f"evaluated with {' '.join(found.other_text)}: maybe another text than its own {test}")
         return found
+
+    def _has_of_its_own(self, test: str) -> bool:
+        """Whether its settings know a test set of this name."""
+        data = self.config.get("data")
+        tests = data.get("tests") if isinstance(data, Mapping) else None
+        return test == "valid" or (isinstance(tests, Mapping) and test in tests)
 
     def trained_later(self, evaluated: tuple[str, int] | None) -> str:
         """The scores are then of other weights than the curves, the steps and the time; empty: it was not."""

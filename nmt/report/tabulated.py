@@ -97,7 +97,7 @@ def _better(score: str) -> str:
 
 
 def _row(system: System, difference: dict[str, Any] | None) -> dict[str, Any]:
-    members = system.members
+    members = system.once_a_seed
     names = dict.fromkeys(name for one in members for name in one.on.scores)
     summaries = [one.run.summary for one in members]
     parameters = summaries[0].get("parameters")
@@ -148,7 +148,7 @@ def _by_sentence(comparison: Any) -> dict[str, Any]:
 
 def _adequacy(found: Field, drawing: Mapping[str, int]) -> dict[str, dict[str, dict[str, Any]]]:
     """Over- and under-translation of each system."""
-    counts = {system.name: np.array([one.on.adequacy for one in system.members]) for system in found.systems}
+    counts = {system.name: np.array([one.on.adequacy for one in system.once_a_seed]) for system in found.systems}
     places = {measure: adequacy.MEASURES.index(measure) for measure in TESTED}
     return _rates(found, counts, adequacy.in_per_cent, places, drawing)
 
@@ -158,7 +158,9 @@ def _alignment(found: Field, drawing: Mapping[str, int]) -> dict[str, dict[str, 
     given = [one.on.alignment_counts for one in found.runs]
     if any(one is None for one in given) or not _same_gold(given):
         return {}
-    counts = {system.name: np.array([one.on.alignment_counts for one in system.members]) for system in found.systems}
+    counts = {
+        system.name: np.array([one.on.alignment_counts for one in system.once_a_seed]) for system in found.systems
+    }
     places = {measure: place for place, measure in enumerate(alignment_error.MEASURES)}
     return _rates(found, counts, alignment_error.in_per_cent, places, drawing)
 
@@ -173,7 +175,7 @@ def _rates(
     """Measures, by their places in what `in_per_cent` makes of each system's counts; the baseline's differ from
     themselves by nothing."""
     rates = compare_rates(counts[found.baseline.name], counts, in_per_cent, **drawing)
-    of_seeds = {system.name: in_per_cent(counts[system.name][system.once_a_seed].sum(1)) for system in found.systems}
+    of_seeds = {name: in_per_cent(of_system.sum(1)) for name, of_system in counts.items()}
     told: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in counts}
     for measure, place in places.items():
         values = {name: of_each[:, place].tolist() for name, of_each in of_seeds.items()}

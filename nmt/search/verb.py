@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import zip_longest
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -15,6 +15,7 @@ from tqdm import tqdm
 from nmt.data.corpus import lines_of, open_text
 from nmt.errors import ConfigurationError, DataError
 from nmt.search.alignment import links, pharaoh
+from nmt.search.nbest import nbest_line
 from nmt.search.opening import as_record, opened, replacing, search_of
 from nmt.search.translation import READ_AHEAD, Translation
 
@@ -27,15 +28,12 @@ def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: T
     if settings.format not in FORMATS:
         raise ConfigurationError(f"format={settings.format}: choose {' or '.join(FORMATS)}")
     how = search_of(settings)
+    file = _output(settings)
     runs, translator = opened(settings)
     replaced = replacing(runs, settings.unknown)
     with ExitStack() as stack:
         source, name = _input(settings, standard_input)
-        output = (
-            stack.enter_context(_written(Path(str(settings.output))))
-            if settings.output is not None
-            else standard_output
-        )
+        output = stack.enter_context(_written(file)) if file else standard_output
         progress = stack.enter_context(_progress())
         given: dict[int, str] = {}  # lines on their way through the model
 
@@ -71,6 +69,20 @@ def _input(settings: DictConfig, standard_input: BinaryIO) -> tuple[BinaryIO, st
     return open_text(Path(str(settings.input))), str(settings.input)
 
 
+def _output(settings: DictConfig) -> Path | None:
+    """The file to write, if any: none that is read, and nothing that is there and is no file, such as /dev/null."""
+    if settings.output is None:
+        return None
+    path = Path(str(settings.output))
+    if path.exists() and not path.is_file():
+        raise ConfigurationError(f"output={path}: is there, and no file; without output= standard output is written")
+    read = {key: Path(str(settings[key])) for key in ("input", "prefixes") if settings[key] is not None}
+    for written, (key, own) in product((path, _draft_of(path)), read.items()):
+        if written.exists() and own.exists() and own.samefile(written):
+            raise ConfigurationError(f"output={path}: would be written over {key}={own}; name another file")
+    return path
+
+
 def _formatted(number: int, line: str, found: list[Translation], settings: DictConfig) -> Iterator[str]:
     if settings.format == "json":
         translations = [as_record(translation, alignment=settings.alignments) for translation in found]
@@ -87,10 +99,8 @@ def _text_line(translation: Translation, alignments: bool) -> str:
 
 
 def _nbest_line(number: int, translation: Translation, alignments: bool) -> str:
-    fields = [str(number), translation.text, f"{translation.score:.4f}"]
-    if alignments:
-        fields.append(pharaoh(links(translation.word_alignment())))
-    return " ||| ".join(fields)
+    linked = [pharaoh(links(translation.word_alignment()))] if alignments else []
+    return nbest_line(number, translation.text, f"{translation.score:.4f}", *linked)
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[str]:
@@ -129,11 +139,16 @@ def _writer(suffix: str) -> Callable[..., TextIO]:
     return gzip.open if suffix == ".gz" else open
 
 
+def _draft_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")
+
+
 @contextmanager
 def _written(path: Path) -> Iterator[TextIO]:
     """Under its name when it is whole; what was written before an interruption stays beside it."""
-    draft = path.with_name(f"{path.name}.part")
+    draft = _draft_of(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         opened = _writer(path.suffix)(draft, "wt", encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"output={path}: cannot be written ({error.strerror})") from None

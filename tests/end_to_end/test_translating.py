@@ -71,8 +71,8 @@ def test_files_plain_and_packed_give_what_pipes_give(run, tmp_path):
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {tmp_path}/cut.gz, after line ")
     assert not (tmp_path / "cut").exists()
-    done = command("translate", f"run={run}", f"output={tmp_path}/no/where", stdin=b"a\n", check=False)
-    assert f"error: output={tmp_path}/no/where: cannot be written" in done.stderr
+    done = command("translate", f"run={run}", f"output={tmp_path}/plain/where", stdin=b"a\n", check=False)
+    assert f"error: output={tmp_path}/plain/where: cannot be written" in done.stderr
 
 
 def test_json_has_a_line_for_each_line_with_words_scores_and_alignments(run, translator):

@@ -76,6 +76,15 @@ def test_files_of_links_are_scored_and_defects_named(tmp_path):
         score_files(tmp_path / "links", tmp_path / "gold", links_base=0, gold_base=1)
 
 
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_gold_without_a_link_is_nothing_to_score_against(tmp_path, content):
+    links, gold = tmp_path / "links", tmp_path / "gold"
+    links.write_text(content)
+    gold.write_text(content)
+    with pytest.raises(DataError, match=f"{gold}: has no links; there is nothing to score {links} against"):
+        score_files(links, gold, links_base=0, gold_base=1)
+
+
 def test_gold_comes_with_the_toy_language_and_with_files(tmp_path):
     toy = ToyPairs("test", 2).gold()
     assert [sorted(gold.sure) for gold in toy] == [sorted(links) for links in ToyPairs("test", 2).links()]

@@ -1,10 +1,20 @@
-"""What references are asked for, word by word."""
+"""evaluate.py: what it refuses before it searches, what it says, and what references are asked for, word by word."""
+
+import logging
+from types import SimpleNamespace
 
 import pytest
+from commands import answer
+from omegaconf import OmegaConf
 
+from evaluate import show_by_frequency
+from nmt.command import defaults_of
 from nmt.data.vocabulary import Vocabulary
+from nmt.errors import ConfigurationError, NoFileError
+from nmt.evaluation import verb
 from nmt.evaluation.adequacy import over_and_under_translation
-from nmt.evaluation.verb import Said, asked_for
+from nmt.evaluation.rare_words import by_frequency
+from nmt.evaluation.verb import Said, asked_for, evaluate, evaluate_run
 from nmt.search.translation import Translation
 
 REFERENCE = "the cat saw rare seldom words"
@@ -29,3 +39,63 @@ def test_unknown_words_are_asked_for_as_such_where_translations_have_them(vocabu
 def test_unknown_words_that_were_replaced_are_looked_for_as_they_are(vocabulary):
     wanted = asked_for(vocabulary, [REFERENCE], said("the rare seldom", "the <unk> <unk>"))
     assert wanted == [REFERENCE.split()]
+
+
+@pytest.fixture
+def unsearched(tmp_path, monkeypatch):
+    """Settings of an evaluation that fails where it searches."""
+    run = SimpleNamespace(folder=tmp_path / "run", data=lambda told: None)
+    monkeypatch.setattr(verb, "opened", lambda settings: ([run], None))
+    monkeypatch.setattr(verb, "test_set", lambda data: verb.TestSet("test", [], [[]], None, 0))
+    monkeypatch.setattr(verb, "_translated", lambda *_: pytest.fail("has searched"))
+    return OmegaConf.merge(defaults_of("evaluate"), {"run": str(run.folder)})
+
+
+@pytest.mark.parametrize("output", ["file", "file/below"])
+def test_a_place_that_cannot_be_written_is_told_before_the_search(unsearched, tmp_path, output):
+    (tmp_path / "file").touch()
+    unsearched.output = str(tmp_path / output)
+    with pytest.raises(ConfigurationError, match=f"{tmp_path}/{output}/test: results cannot be written there"):
+        evaluate(unsearched, [])
+
+
+@pytest.mark.parametrize(
+    "override", ["data.batches.size=7", "data.max_length=3", "data.cache=x", "data.source.tokenizer=none", "data.tes=x"]
+)
+def test_settings_of_the_data_without_an_effect_are_refused(unsearched, override):
+    with pytest.raises(ConfigurationError, match=f"{override}: has no effect on an evaluation"):
+        evaluate(unsearched, ["data.test=test", override])
+
+
+def test_what_scores_no_test_set_refuses_settings_of_the_data(capfd, monkeypatch):
+    status, told = answer("evaluate", "links=a", "gold=b", "data.test=x", capture=capfd, monkeypatch=monkeypatch)
+    assert (status, told.startswith("error: data.test=x: links= scores what it names, and no test set")) == (1, True)
+
+
+@pytest.mark.parametrize(("path", "is_told"), [("data/test.en", True), ("/data/test.en", False)])
+def test_a_path_of_the_run_that_is_none_from_here_says_from_where(unsearched, tmp_path, monkeypatch, path, is_told):
+    def absent(data):
+        raise NoFileError(path, "get it there")
+
+    monkeypatch.setattr(verb, "test_set", absent)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NoFileError) as error:
+        evaluate(unsearched, [])
+    assert str(error.value).startswith(f"{path}: no such file (get it there")
+    assert (f"looked for in {tmp_path}: go to where" in str(error.value)) == is_told
+
+
+def test_a_run_that_is_scored_after_training_says_how_good_it_is_and_where(monkeypatch, caplog):
+    scores = {"bleu": {"score": 39.027}, "chrf": {"score": 61.5}}
+    monkeypatch.setattr(verb, "evaluate", lambda *_: {"run": "a/run", "test": "test_2016", "scores": scores})
+    with caplog.at_level(logging.INFO):
+        evaluate_run("a/run", "keep")
+    assert caplog.messages == ["test_2016: bleu 39.03, chrf 61.50, in a/run/test_2016/"]
+
+
+def test_words_by_their_frequency_are_shown_as_a_table(capsys):
+    found = by_frequency([["a", "b", "b"]], [["a", "b", "c", "c"]], {"a": 7, "b": 7})
+    show_by_frequency([bucket._asdict() for bucket in found])
+    heads, unknown, known = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert heads[-4:] == ["references", "precision", "recall", "F1"]
+    assert (unknown, known) == (["0", "2", "0.00", "0.00", "0.00"], ["6–10", "2", "66.67", "100.00", "80.00"])

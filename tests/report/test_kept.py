@@ -17,7 +17,7 @@ from nmt.report.compare import compare
 from nmt.report.kept import keep_runs, put_back
 from nmt.report.runs import find_runs
 from nmt.run import Run
-from nmt.training.resume import CompletedAlreadyError, settle
+from nmt.training.resume import CompletedAlreadyError, put_aside, settle
 
 LINES = pairs(30)
 TESTS = ["test", "news"]
@@ -241,7 +241,8 @@ def test_a_training_there_knows_that_it_is_completed(sweep):
     with pytest.raises(UserError, match="b: is completed, but its checkpoints are not there"):
         Run(str(sweep / "b"))
     config.resume = False
-    settle(config, sweep / "b")
+    assert settle(config, sweep / "b").anew
+    put_aside(sweep / "b")
     assert (sweep / "b" / "earlier.1" / "summary.json").is_file()
 
 

@@ -51,6 +51,14 @@ def test_a_study_that_was_not_run_says_so(results):
     assert kept == {}
 
 
+def test_help_says_how_it_is_called_and_writes_nothing(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(page, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr("sys.argv", ["results", "--help"])
+    page.main()
+    assert "python -m nmt.report.results [keep NAME" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
     machine = {"processor": "Abacus", "cores": 2, "threads": 2}
     summary = {
