@@ -4,6 +4,7 @@ python benchmarks/comparison_page.py RUNS SENTENCES
 Made-up runs with sentences of some 20 words; their alignments are those of the first.
 """
 
+import argparse
 import json
 import os
 import shutil
@@ -102,4 +103,8 @@ def main(count: int, sentences: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=int)
+    parser.add_argument("sentences", type=int)
+    options = parser.parse_args()
+    main(options.runs, options.sentences)

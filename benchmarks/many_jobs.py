@@ -4,6 +4,7 @@ Tiny runs, as short as they can be. Watched from outside, by /proc: the launcher
 and what is left of the jobs' processes when it ends.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -64,6 +65,9 @@ def processes_of(text: str) -> list[int]:
 
 
 if __name__ == "__main__":
-    count, together = (int(argument) for argument in (*sys.argv[1:], *("200", "2")[len(sys.argv) - 1 :]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("jobs", type=int, nargs="?", default=200)
+    parser.add_argument("at_once", type=int, nargs="?", default=2)
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        print(json.dumps(watched_sweep(Path(place) / "sweep", count, together), indent=2))
+        print(json.dumps(watched_sweep(Path(place) / "sweep", options.jobs, options.at_once), indent=2))

@@ -4,6 +4,7 @@ import errno
 import functools
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,12 +21,12 @@ from hydra.errors import (
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
+from yaml import MarkedYAMLError, YAMLError
 
 import nmt.resolvers  # noqa: F401 – the configuration files use them
 from nmt.errors import ConfigurationError, UserError, closest, first_line
 from nmt.folder import OVERRIDES, give_back_composition
-from nmt.kinds import CONFIGURATIONS, check_kinds, choices, misfit
+from nmt.kinds import CONFIGURATIONS, check_kinds, check_pretraining, choices, misfit
 from nmt.trust import REFERRED
 
 # Overrides of a run that may be somebody else's: none that calls what it names, reads the environment, is an option, or
@@ -73,12 +74,16 @@ def leaves_at_once(job: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
 
     @functools.wraps(job)
     def guarded(config: DictConfig) -> Any:
+        is_single = HydraConfig.get().mode == RunMode.RUN
+        if is_single and not WANTS_TRACEBACK:  # or the ranks it starts take what was set for Hydra for the user's wish
+            os.environ.pop("HYDRA_FULL_ERROR", None)
         try:
             check_kinds(HydraConfig.get().overrides.task)
+            check_pretraining(config.pretraining)
             return job(config)
         except Exception as error:
             give_back_composition(Path(HydraConfig.get().runtime.output_dir))
-            if HydraConfig.get().mode == RunMode.MULTIRUN or WANTS_TRACEBACK:
+            if not is_single or WANTS_TRACEBACK:
                 raise
             sys.exit(f"error: {explain(error)}{_more_of(error)}")
 
@@ -126,7 +131,7 @@ def repeating(arguments: list[str]) -> list[str]:
     return [*own, f"repeats={quoted(folder.absolute())}", *others]
 
 
-def quoted(path: Path) -> str:
+def quoted(path: Path | str) -> str:
     """For Hydra's grammar, in which = and , have a meaning, and \\ has one before a quote alone."""
     text = re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), str(path))
     return f"'{text}'"
@@ -201,18 +206,23 @@ def _explain_configuration(error: BaseException) -> str | None:
     if isinstance(error, ValueError) and "Config group override" in str(error):
         return _explain_group()
     if isinstance(error, ConfigCompositionException) and (
-        several := re.search(r"Ambiguous value for argument '(.*)'", str(error))
+        several := re.search(r"(?:Ambiguous value for argument|Sweep parameters) '(.*)'", str(error))
     ):
         key = several[1].partition("=")[0]
         return f"{several[1]}: several values: to sweep over them add -m, a list is {key}=[…,…], a number has a point"
     if isinstance(error, OverrideParseException):
-        value = error.override.partition("=")[2]
-        quotes = """; what has = in its value needs quotes inside the shell's: 'KEY="a=b"', 'KEY=["a=b"]'"""
-        return f"cannot read the argument {error.override}: {first_line(error)}{quotes if '=' in value else ''}"
+        return _explain_argument(error.override, first_line(error))
+    if isinstance(error, MarkedYAMLError) and error.problem_mark:
+        said = ", ".join(filter(None, (error.context, error.problem)))
+        return f"{error.problem_mark.name}, line {error.problem_mark.line + 1}: {said}"
     if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)/(\w+)'. No", str(error))):
         return f"{part[1]}/{part[2]}: the {part[1]} chosen has no {part[2]}; leave it out, or choose another {part[1]}"
     if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)'\. No", str(error))):
         return f"{part[1]}: none is chosen by default, so a choice is added: +{part[1]}=…"
+    if isinstance(error, ConfigCompositionException) and (
+        added := re.match(r"Multiple values for (\S+)\. .* \S+: (\S+)'", str(error))
+    ):
+        return f"+{added[1]}={added[2]}: {added[1]} stands in the defaults already; leave out the +"
     if isinstance(error, ConfigCompositionException) and (there := re.search(r"item is already at '(.*)'", str(error))):
         return f"{there[1]}: there is such a key already; leave out its +"
     if isinstance(error, ConfigCompositionException) and isinstance(error.__cause__, OmegaConfBaseException):
@@ -224,6 +234,19 @@ def _explain_configuration(error: BaseException) -> str | None:
     if isinstance(error, OmegaConfBaseException):
         return _explain_key(error)
     return None
+
+
+def _explain_argument(argument: str, reason: str) -> str:
+    """What Hydra's grammar does not read, and how it is quoted."""
+    key, _, value = argument.partition("=")
+    said = f"cannot read the argument {argument}" + ("" if reason.startswith("Lexer") else f": {reason}")
+    if value.startswith(("[", "{")):
+        inner = """; what has = in its value needs quotes inside the shell's: 'KEY=["a=b"]'"""
+        return said + (inner if "=" in value else "")
+    if not value or " " in key:
+        return said
+    inner = quoted(value) if re.search(r'["\\]', value) else f'"{value}"'
+    return f"{said}; such a value needs quotes inside the shell's: {shlex.quote(f'{key}={inner}')}"
 
 
 def _explain_group() -> str:
@@ -274,6 +297,7 @@ def _explain_instantiation(error: InstantiationException) -> str | None:
         where = where.removeprefix("decoder.")
     if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
         return f"{where}.{unknown[1]}: no such setting here"
-    if absent := re.search(r"missing \d+ required .*argument.*?: (.*?)\\?[\"']*\)", str(error)):
-        return f"{where}: needs {absent[1]}"
+    if absent := re.search(r"missing \d+ required .*", str(error)):
+        names = re.findall(r"'(\w+)\\?'", absent[0])
+        return f"{where}: needs {', '.join(names)}"
     return f"{where}: {first_line(error.__cause__ or error)}"

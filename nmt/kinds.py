@@ -12,13 +12,18 @@ from hydra import compose
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from nmt.errors import ConfigurationError, closest
 
 CONFIGURATIONS = Path(__file__).parent.parent / "conf"
 FREE = ("trainer.devices", "deterministic", "trainer.deterministic")  # Lightning takes words for them too
 FRACTIONS = ("trainer.limit_", "trainer.overfit_batches")  # a whole number of batches, or a part of all
+STAGE = {  # what pretraining may hold
+    "experiment": "the name of one",
+    "without": "a list of groups",
+    "overrides": "a list of KEY=VALUEs",
+}
 
 
 def choices(group: str) -> list[str]:
@@ -64,6 +69,29 @@ def _new(override: Override, defaults: DictConfig) -> str | None:
     if key in known:
         return None
     return f"{override.key_or_group}: no such key, nothing would read it{closest(key, map(str, known))}"
+
+
+def check_pretraining(pretraining: Any) -> None:
+    """As composed: its default, null, says nothing of what it may be."""
+    if pretraining is None:
+        return
+    if not isinstance(pretraining, DictConfig):
+        said = str(pretraining).lower() if isinstance(pretraining, bool) else pretraining
+        raise ConfigurationError(
+            f"pretraining={said}: must have settings of its own ({', '.join(STAGE)}), such as {{without: [memory]}}"
+        )
+    for key, value in pretraining.items():
+        if key not in STAGE:
+            raise ConfigurationError(
+                f"pretraining.{key}: no such key{closest(str(key), STAGE)}; there are {', '.join(STAGE)}"
+            )
+        fits = isinstance(value, str | None) if key == "experiment" else _is_list_of_words(value)
+        if not fits:
+            raise ConfigurationError(f"pretraining.{key}={value}: {STAGE[key]} is expected")
+
+
+def _is_list_of_words(value: Any) -> bool:
+    return isinstance(value, ListConfig) and all(isinstance(word, str) for word in value)
 
 
 def misfit(key: str, value: Any, default: Any) -> str | None:

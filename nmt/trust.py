@@ -1,13 +1,17 @@
 """What a stored configuration may name and refer to: opening a run must not run, fetch or tell anything else."""
 
 import re
+import traceback
 from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import hydra.utils
 
 from nmt.errors import UserError, first_line
 
+PACKAGE = str(Path(__file__).parent)
 TRUSTED = ("nmt.model.", "nmt.data.", "torch.nn.init.")
 READ = ("model", "data")  # of a stored configuration, with what these refer to
 # What stored settings may refer to: each other, sizes computed from them, and where data lie; nothing else of whoever
@@ -49,6 +53,8 @@ def trust(node: Any, where: str = "model") -> None:
     """A stored configuration may only name what this project is made of: loading a run must not run something else."""
     if isinstance(node, Mapping):
         target = node.get("_target_")
+        if broken := _broken(str(target)):
+            raise UserError(f"{where}._target_={target}: {broken}")
         if target is not None and not _trusted(str(target)):
             absent = _absent(str(target)) if str(target).startswith(TRUSTED) else None
             why = f"; there is no such class ({absent})" if absent else ""
@@ -60,6 +66,22 @@ def trust(node: Any, where: str = "model") -> None:
             trust(value, f"{where}[{index}]")
     elif isinstance(node, str) and "${" in node:
         raise UserError(f"{where}={node}: refused; this would be computed a second time")
+
+
+def _broken(target: str) -> str | None:
+    """Where in this project, and why, what is to be imported for it fails."""
+    if not target.startswith(TRUSTED):
+        return None
+    try:
+        import_module(target.rpartition(".")[0])
+    except SyntaxError as error:
+        return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        ours = [frame for frame in frames if frame.filename.startswith(PACKAGE) and frame.filename != __file__]
+        if ours:  # else there is no such module
+            return f"{ours[-1].filename}, line {ours[-1].lineno}: {type(error).__name__}: {first_line(error)}"
+    return None
 
 
 def _absent(target: str) -> str | None:

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,8 +30,8 @@ from nmt.changed import changed
 from nmt.code import code_version
 from nmt.errors import ConfigurationError, UserError
 from nmt.folder import CHECKPOINTS, CONFIG, METRICS, SWEEP
-from nmt.kinds import check_kinds
-from nmt.launch.job import IS_JOB, Job, stop, termination_interrupts
+from nmt.kinds import check_kinds, check_pretraining
+from nmt.launch.job import IS_JOB, Job, stop
 from nmt.machine import cores
 from nmt.report.paper_table import Entry, write_table
 from nmt.whole import write_json
@@ -84,6 +85,7 @@ class ProcessLauncher(Launcher):
             check_kinds(overrides)
         configs = [self._compose(initial_job_idx + n, overrides) for n, overrides in enumerate(job_overrides)]
         for config in configs:
+            check_pretraining(config.pretraining)
             _check_direction(self.config.hydra.sweeper.get("direction"), config.callbacks.get("checkpoint"))
         jobs = [_job(overrides, config) for overrides, config in zip(job_overrides, configs, strict=True)]
         if len({job.folder for job in jobs}) < len(jobs):
@@ -97,6 +99,8 @@ class ProcessLauncher(Launcher):
         self.configs += configs
         self.sweep = Sweep(folder, jobs, min(self.n_jobs, len(jobs)), self._tabulator(folder), before=self.sweep)
         self.sweep.run()
+        if not self._suggests and set(self.sweep.states) != {"completed"}:  # Hydra would say it with all overrides
+            raise UserError(self.sweep.failures())
         return [self._returned(job, state) for job, state in zip(jobs, self.sweep.states[-len(jobs) :], strict=True)]
 
     def _compose(self, number: int, overrides: Sequence[str]) -> DictConfig:
@@ -183,7 +187,7 @@ class Sweep:
         self._write()
         waiting = [number for number, state in enumerate(self.states) if state == "waiting"]
         reported = time.perf_counter()
-        with termination_interrupts(), self._stops_its_jobs():
+        with _ended_by_sigterm(), self._stops_its_jobs():
             while waiting or any(place.process for place in self.places):
                 for place in self.places:
                     if place.process and place.process.poll() is not None:
@@ -274,6 +278,20 @@ class Sweep:
             jobs.append({"folder": job.folder.name, "overrides": list(job.overrides), "status": state} | kept)
         write_json(self.folder / SWEEP, {"jobs": jobs})
         self.on_change(self.jobs, self.states)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the sweep as it ends a single run, once its jobs are stopped."""
+
+    def end(number: int, frame: object) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _outcome(job: Job, before: Mapping[str, Any], code: int, output: Path | None) -> tuple[str, str]:

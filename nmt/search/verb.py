@@ -128,7 +128,8 @@ def _with_prefixes(lines: Iterator[str], name: str, prefixes: str | None) -> Ite
 def _report_long(number: int, parts: int, longest: int, cut: bool) -> None:
     how = [f"translated in {parts} parts"] * (parts > 1) + ["a single word longer than that was cut"] * cut
     said = f"line {number}: longer than {longest} words or pieces (longest_line); {', '.join(how)}"
-    tqdm.write(said, file=sys.stderr)
+    say = tqdm.write if sys.stderr.isatty() else print  # tqdm makes room for itself even where no bar is shown
+    say(said, file=sys.stderr)
 
 
 def _writer(suffix: str) -> Callable[..., TextIO]:

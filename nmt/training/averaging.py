@@ -83,10 +83,14 @@ def _shapes(stored: dict) -> dict[str, torch.Size]:
 
 
 def main(arguments: list[str]) -> None:
+    usage = __doc__.partition("And the moving average")[0].strip()
+    if {"-h", "--help", "help"} & set(arguments):
+        print(usage)
+        return
     outputs = [argument.removeprefix("output=") for argument in arguments if argument.startswith("output=")]
     paths = [Path(argument) for argument in arguments if not argument.startswith("output=")]
     if len(outputs) != 1 or len(paths) < 2:
-        raise ConfigurationError("at least two checkpoints and output=FILE are needed:" + __doc__.partition(":")[2])
+        raise ConfigurationError("at least two checkpoints and output=FILE are needed:" + usage.partition(":")[2])
     average(paths, Path(outputs[0]))
     print(f"the mean of {len(paths)} checkpoints: {outputs[0]}")
 

@@ -70,7 +70,7 @@ class Finite:
             usual = f", usually {median(self.norms):.3g}" if self.norms else ""
             said = f"{what} at step {step}: loss {loss:.4g}, gradient norm {norm:.4g}{usual}"
             log.warning("%s; see %s", said, self.path)
-        told = {"what": what, "step": step, "loss": str(loss), "gradient_norm": str(norm), "sentences": sentences}
+        told = {"what": what, "step": step, "loss": _told(loss), "gradient_norm": _told(norm), "sentences": sentences}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
 
@@ -87,6 +87,11 @@ class Finite:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.left_out, self.in_a_row, self.spikes = (state[name] for name in ("left_out", "in_a_row", "spikes"))
         self.norms = deque(state["norms"], maxlen=USUAL)
+
+
+def _told(value: float) -> float | str:
+    """JSON has no nan and inf."""
+    return value if math.isfinite(value) else str(value)
 
 
 def _is_before(line: str, step: int) -> bool:

@@ -23,9 +23,9 @@ from lightning_fabric.plugins.environments import SLURMEnvironment, TorchElastic
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.code import code_version
-from nmt.errors import ConfigurationError, UserError
+from nmt.errors import ConfigurationError, UserError, closest
 from nmt.folder import read_summary
-from nmt.launch.job import Job, stop, termination_interrupts
+from nmt.launch.job import Job, stop
 from nmt.whole import write_text
 
 log = logging.getLogger(__name__)
@@ -105,8 +105,9 @@ def _check_without(
     """Only what the command line chose can be left out of it."""
     for group in pretraining.get("without", ()):
         if group not in {*own, *default} or "/" in group:
-            groups = ", ".join(sorted(name for name in default if not re.search(r"[/@]", name)))
-            raise ConfigurationError(f"pretraining.without: {group} is no group; there are {groups}")
+            groups = sorted(name for name in default if not re.search(r"[/@]", name))
+            hint = closest(group, groups)
+            raise ConfigurationError(f"pretraining.without: {group} is no group{hint}; there are {', '.join(groups)}")
         if stage.get(group) == own.get(group) != default.get(group):
             raise ConfigurationError(
                 f"pretraining.without: {group}={own[group]} was not chosen on the command line: the stage would have "
@@ -167,10 +168,9 @@ def _must_be_one_process(job: Job) -> None:
 
 def _run(job: Job) -> None:
     process = job.start()
-    with termination_interrupts():
-        try:
-            process.wait()
-        finally:
-            stop([process])
+    try:
+        process.wait()
+    finally:
+        stop([process])
     if not job.is_completed:
         raise UserError(f"pretraining failed: {job.summary().get('error', f'exit status {process.returncode}')}")

@@ -37,8 +37,8 @@ class Record:
 
     def begin(self) -> None:
         self.begun = True
-        keep_composition(self.folder)
         self.write()
+        keep_composition(self.folder)
 
     @rank_zero_only
     def write(self) -> None:

@@ -115,7 +115,8 @@ def _must_not_be_anothers(folder: Path) -> None:
 
 
 def _holds_a_run(folder: Path) -> bool:
-    return "status" in read_summary(folder) or any((folder / CHECKPOINTS / name).is_file() for name in (LAST, PREVIOUS))
+    marks = (LAST, PREVIOUS, COMPOSITION)
+    return "status" in read_summary(folder) or any((folder / CHECKPOINTS / mark).exists() for mark in marks)
 
 
 def _is_empty(path: Path) -> bool:

@@ -69,6 +69,14 @@ def test_what_cannot_be_is_refused(scripts, monkeypatch, capsys, script, argumen
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("script", ["comparison_page", "many_jobs"])
+def test_help_is_given(script, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [script, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_path(str(FOLDER / f"{script}.py"), run_name="__main__")
+    assert capsys.readouterr().out.startswith(f"usage: {script}.py [-h]")
+
+
 def test_what_was_broken_off_is_made_anew(scripts, tmp_path):
     once, made = scripts("everything")["once"], []
     folder = tmp_path / "model"

@@ -1,12 +1,16 @@
 """Mistakes in a command are answered by one line that names the key and what is allowed."""
 
 import json
+import os
 import re
+import sys
 from contextlib import nullcontext
 
 import pytest
 from commands import answer, command
+from hydra.errors import InstantiationException
 
+from nmt.command import explain
 from nmt.training.resume import alone_in
 
 MISTAKES = {
@@ -22,10 +26,12 @@ MISTAKES = {
     "attention=coverage_fertility attention.coverage.most=0.0": "attention.coverage.most=0.0 must be above 0",
     "memory=buffer memory.cells=0": "memory.cells=0: must be at least 1",
     "+attention.foo=1": "attention.foo: no such setting here",
+    "+attention=coverage": r"\+attention=coverage: attention stands in the defaults already; leave out the \+$",
     "+trainer.max_epochs=3": r"trainer.max_epochs: there is such a key already; leave out its \+$",
     "trainer.max_epoch=3": r"trainer.max_epoch: no such key \(did you mean max_epochs\?\); trainer has ",
     "optimizer.lr=fast": r"optimizer.lr=fast: a number is expected \(the default is 0.001\)",
     "optimizer.lr=0,001": "optimizer.lr=0,001: several values: to sweep over them add -m, a list is",
+    "seed=range(1,3)": r"seed=range\(1,3\): several values: to sweep over them add -m",
     "optimizer.betas=3": r"optimizer.betas: no such key \(a new one is added by a \+: \+optimizer.betas\)",
     "decoder=luong encoder=lstm attention=general decoder.input_feeding=no": "decoder.input_feeding=no: true or false",
     "dropout=true": r"dropout=true: a number is expected \(the default is 0.2\)",
@@ -77,7 +83,9 @@ MISTAKES = {
     "trainer.precision=bf16-true": "trainer.precision=bf16-true: choose 32-true, bf16-mixed, 16-mixed",
     "seed=[1": r"cannot read the argument seed=\[1: [^;]*$",
     "pretraining={overrides:[seed=2]}": r"cannot read the argument pretraining=.*needs quotes .* 'KEY=\[\"a=b\"\]'",
-    "init_from=runs/seed=1,dropout=0": r"cannot read the argument init_from=.*needs quotes .* 'KEY=\"a=b\"'",
+    "init_from=runs/seed=1,dropout=0": r"cannot read .* needs quotes .*: 'init_from=\"runs/seed=1,dropout=0\"'$",
+    "data.train.source=/a(b": r"cannot read the argument data.train.source=/a\(b: .*: 'data.train.source=\"/a\(b\"'$",
+    "init_from=a#b": "cannot read the argument init_from=a#b; such a value needs quotes .*: 'init_from=\"a#b\"'$",
     "=3": "an argument has no key before its =",
     "experiment=luong2015/bse": r"experiment=luong2015/bse: no such choice; .*did you mean luong2015/base\?",
     "init_from=/nowhere": "init_from: run=/nowhere: no such folder or checkpoint",
@@ -87,7 +95,11 @@ MISTAKES = {
     "trainer.precision=16-mixed": "trainer.precision=16-mixed: scales the loss, .* optimizer.fused=false",
     "experiment=wang2016/memdec_n4_fresh pretraining={without:[memory]}": "pretraining.without: "
     "memory=buffer was not chosen on the command line: the stage would have it too; .*pretraining.experiment=NAME",
-    "pretraining={without:[memroy]}": "pretraining.without: memroy is no group; there are attention, ",
+    "pretraining={without:[memroy]}": r"pretraining.without: memroy is no group \(did you mean memory\?\); there are a",
+    "pretraining={witout:[memory]}": r"pretraining.witout: no such key \(did you mean without\?\); there are exp",
+    "pretraining=true": r"pretraining=true: must have settings of its own \(experiment, without, overrides\)",
+    "pretraining={without:memory}": "pretraining.without=memory: a list of groups is expected",
+    "pretraining={experiment:[demo]}": r"pretraining.experiment=\['demo'\]: the name of one is expected",
     "pretraining={without:[attention/window]}": "pretraining.without: attention/window is no group",
     "-m +table=tu2016_table1 experiment=multi30k": ".* is no row of Tu 2016, Table 1: .*leave out experiment=",
     "experiment=dmo": "experiment=dmo: no such choice; there are .*did you mean demo",
@@ -97,7 +109,8 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistaken_training_command_is_answered_in_one_line(mistake, tmp_path, capfd, monkeypatch):
     run = tmp_path / "run"
-    arguments = ["size=tiny", "logger=none", f"hydra.run.dir={run}", *mistake.split()]
+    places = [f"hydra.run.dir={run}", f"hydra.sweep.dir={tmp_path}/sweep"]
+    arguments = ["size=tiny", "logger=none", *places, *mistake.split()]
     status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
     *_, last = said.strip().split("\n")
     assert status == 1
@@ -129,6 +142,16 @@ def test_a_mistaken_command_is_answered_in_one_line(verb, arguments, message, ca
     status, said = answer(verb, *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
     assert re.fullmatch(f"error: {message}.*\n", said), said
+
+
+def test_a_broken_file_of_settings_is_named_with_its_line(tmp_path, capfd, monkeypatch):
+    broken = tmp_path / "experiment" / "broken.yaml"
+    broken.parent.mkdir()
+    broken.write_text("# @package _global_\nname: mine\nseed: [1\ndropout: 0.1\n")
+    arguments = ("--config-dir", str(tmp_path), "experiment=broken", f"hydra.run.dir={tmp_path}/run")
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert said.startswith(f"error: {broken}, line 4: while parsing a flow sequence, expected ',' or ']'")
 
 
 @pytest.mark.parametrize("flag", [["-m"], []])
@@ -179,6 +202,24 @@ def test_what_nobody_foresaw_says_where_its_traceback_is(tmp_path, capfd, monkey
     assert status == 1
     assert last == f"error: ZeroDivisionError: division by zero (traceback: {tmp_path}/train.log)"
     assert "make_trainer" in (tmp_path / "train.log").read_text()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "TypeError(\"Mine.__init__() missing 2 required keyword-only arguments: 'start' and 'end'\")",
+        "TypeError('Mine.__init__() missing 2 required keyword-only arguments: \\'start\\' and \\'end\\'')",
+    ],
+)
+def test_settings_that_a_part_lacks_are_named_without_quotes(said):
+    error = InstantiationException(f"Error in call to target 'nmt.model.mine.Mine':\n{said}\nfull_key: model.decoder")
+    assert explain(error) == "decoder: needs start, end"
+
+
+def test_what_a_run_starts_takes_nothing_for_a_wish_to_see_tracebacks(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("nmt.training.experiment.train", lambda _: sys.exit(os.environ.get("HYDRA_FULL_ERROR", "none")))
+    status, said = answer("train", f"hydra.run.dir={tmp_path}", capture=capfd, monkeypatch=monkeypatch)
+    assert (status, said) == (1, "none\n")
 
 
 def test_a_real_command_ends_with_its_error_alone(tmp_path):

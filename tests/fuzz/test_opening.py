@@ -239,6 +239,23 @@ def test_every_target_of_the_models_and_data_there_are_is_trusted():
 
 
 @pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('"""Mine."""\n\nclass Mine(:\n', "line 3: SyntaxError: invalid syntax"),
+        ("import torch\nimport not_there\n", "line 2: ModuleNotFoundError: No module named 'not_there'"),
+        ("import torch\n\n\ntorch.not_there\n", "line 4: AttributeError: module 'torch' has no attribute 'not_there'"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path, monkeypatch, text, error):
+    (tmp_path / "mine.py").write_text(text)
+    monkeypatch.setattr("nmt.model.__path__", [str(tmp_path)])
+    monkeypatch.setattr("nmt.trust.PACKAGE", str(tmp_path))
+    with pytest.raises(UserError) as raised:
+        trust({"_target_": "nmt.model.mine.Mine"})
+    assert str(raised.value) == f"model._target_=nmt.model.mine.Mine: {tmp_path}/mine.py, {error}"
+
+
+@pytest.mark.parametrize(
     "override", [*(f"data={one}" for one in choices("data")), *(f"experiment={one}" for one in recipes())]
 )
 def test_no_configuration_there_is_refers_to_anything_else(override):

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from nmt.training.averaging import moving_average
+from nmt.training.averaging import main, moving_average
 
 
 class Model(nn.Module):
@@ -43,3 +43,8 @@ def test_it_is_its_equation(decay):
 def test_the_first_weights_are_soon_forgotten():
     *_, (share, _) = averages([1.0] + [0.0] * 100, 0.999)
     assert share < 1e-6  # 0.9 with this decay from the start
+
+
+def test_help_is_the_usage_of_the_command_alone(capsys):
+    main(["--help"])
+    assert capsys.readouterr().out.endswith("output=RUN/checkpoints/mean.ckpt\n")

@@ -36,8 +36,8 @@ def test_what_is_no_number_is_left_out_counted_and_told_with_its_sentences(finit
         {
             "what": "step left out",
             "step": 7,
-            "loss": str(loss),
-            "gradient_norm": str(norm),
+            "loss": loss if math.isfinite(loss) else str(loss),
+            "gradient_norm": norm if math.isfinite(norm) else str(norm),
             "sentences": [3, 1],
         }
     ]

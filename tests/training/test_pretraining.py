@@ -1,12 +1,16 @@
 """Which run serves as the stage that another one builds upon."""
 
 import json
+import os
+import signal
+import sys
+import threading
 
 import pytest
 
 from nmt.errors import UserError
 from nmt.launch.job import Job
-from nmt.training.pretraining import _must_be_one_process, _same_elsewhere, offer
+from nmt.training.pretraining import _must_be_one_process, _run, _same_elsewhere, offer
 
 
 def test_a_run_serves_only_while_it_is_what_was_offered(tmp_path):
@@ -41,3 +45,20 @@ def test_processes_started_from_outside_are_told_how_to_train_the_stage_first(tm
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match=r"started 2 processes.*train\.py attention=dot seed=1 .*then give this"):
         _must_be_one_process(job)
+
+
+def test_a_run_told_to_stop_while_it_waits_for_the_stage_knows_by_which_signal(tmp_path, monkeypatch):
+    class ToldToStopError(Exception):
+        pass
+
+    def stop(number, frame):
+        raise ToldToStopError(number)
+
+    monkeypatch.setattr(Job, "command", lambda self: [sys.executable, "-c", "import time; time.sleep(60)"])
+    before = signal.signal(signal.SIGTERM, stop)  # as a run has it
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    try:
+        with pytest.raises(ToldToStopError, match="15"):
+            _run(Job((), tmp_path))
+    finally:
+        signal.signal(signal.SIGTERM, before)
