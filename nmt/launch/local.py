@@ -101,6 +101,8 @@ class ProcessLauncher(Launcher):
         self.sweep.run()
         if not self._suggests and set(self.sweep.states) != {"completed"}:  # Hydra would say it with all overrides
             raise UserError(self.sweep.failures())
+        if not self._suggests and len(jobs) > 1:
+            log.info("to compare them, once they are scored (score_test=true): python compare.py %s", folder)
         return [self._returned(job, state) for job, state in zip(jobs, self.sweep.states[-len(jobs) :], strict=True)]
 
     def _compose(self, number: int, overrides: Sequence[str]) -> DictConfig:

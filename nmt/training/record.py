@@ -1,7 +1,10 @@
 """What is said of a run, however it ends: summary.json, its loggers, the exit status."""
 
 import logging
+import os
+import re
 import secrets
+import shlex
 import signal
 import threading
 import time
@@ -18,8 +21,9 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
-from nmt.command import explain
+from nmt.command import explain, quoted
 from nmt.folder import SUMMARY, read_summary
+from nmt.launch.job import IS_JOB
 from nmt.training.resume import Before, keep_composition
 from nmt.whole import write_json
 
@@ -92,6 +96,15 @@ def recorded(folder: Path, before: Before) -> Iterator[Record]:
         _close(record.loggers, exit_code=0 if summary["status"] == "completed" else 1)
         if record.begun:
             log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
+        if summary["status"] == "interrupted" and IS_JOB not in os.environ:
+            log.info("to go on: the same command, with %s", _as_argument(folder))
+
+
+def _as_argument(folder: Path) -> str:
+    """Quoted, for Hydra and for the shell, where it has to be."""
+    place = str(folder)
+    is_plain = re.fullmatch(r"[-\w./:]+", place)
+    return shlex.quote(f"hydra.run.dir={place if is_plain else quoted(place)}")
 
 
 @contextmanager

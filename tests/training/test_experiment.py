@@ -1,6 +1,7 @@
 """What a run says of itself, above all when it ends badly."""
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -99,12 +100,18 @@ def test_a_completed_run_stays_so_until_another_begins(tmp_path, anew):
     ("error", "status", "said"),
     [(SIGTERMException(), 143, "stopped by SIGTERM"), (KeyboardInterrupt(), 130, "stopped by SIGINT")],
 )
-def test_a_run_that_is_told_to_stop_says_by_what(tmp_path, error, status, said):
+def test_a_run_that_is_told_to_stop_says_by_what(tmp_path, error, status, said, caplog):
+    caplog.set_level(logging.INFO)
     with pytest.raises(SystemExit) as left, recorded(tmp_path, Before()):
         raise error
     assert left.value.code == status
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["status"], summary["error"]) == ("interrupted", said)
+    assert caplog.messages[-1] == f"to go on: the same command, with hydra.run.dir={tmp_path}"
+    (tmp_path / "a=b c").mkdir()
+    with pytest.raises(SystemExit), recorded(tmp_path / "a=b c", Before()):
+        raise error
+    assert caplog.messages[-1].endswith(f"""with 'hydra.run.dir='"'"'{tmp_path}/a=b c'"'"''""")
 
 
 def test_a_run_is_told_to_stop_before_and_after_training_too(tmp_path):
