@@ -83,12 +83,13 @@ def _check_start(config: DictConfig) -> None:
 
 
 def _check_model(config: DictConfig) -> None:
+    for name, size in config.size.items():
+        if isinstance(size, int) and size < 1:
+            raise ConfigurationError(f"size.{name}={size}: must be at least 1")
     trial = copy.deepcopy(config)
     trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
     with torch.device("meta"):  # takes neither memory nor time, whatever the sizes
-        model = build_model(trial)
-    if empty := [name for name, weight in model.named_parameters() if not weight.numel()]:
-        raise ConfigurationError(f"model: {empty[0]} would have no weights: a size is 0 (size.*, encoder.*, decoder.*)")
+        build_model(trial)
 
 
 def check_ranks(config: DictConfig, trainer: Trainer) -> None:

@@ -67,7 +67,7 @@ MISTAKES = {
     "optimizer=sgd schedule.after=-5": "schedule.after=-5: must be a number of epochs, or null for never",
     "validation.beam=0": "beam=0: must be at least 1",
     "seed=-1": "seed=-1: must be a whole number from 0 to 4294967295",
-    "size.hidden=0": "model: decoder.* would have no weights: a size is 0",
+    "size.hidden=0": "size.hidden=0: must be at least 1",
     "trainer.max_steps=0": "nothing was trained: a new run, and .*, trainer.max_steps=0 leave nothing to do",
     "threads=-2": "threads=-2: must be a number of threads",
     "fresh=[a]": r"fresh=\['a'\]: all weights are, without init_from= or pretraining=",
