@@ -105,6 +105,8 @@ def sweep_first(arguments: list[str]) -> list[str]:
                 f"{argument}: settings of your own are an experiment; put them into DIR/experiment/NAME.yaml and give "
                 "--config-dir DIR experiment=NAME"
             )
+        if argument in ("hydra.run.dir=", "hydra.sweep.dir="):  # Hydra would write to where the user works
+            raise ConfigurationError(f"{argument}: names no folder; leave it out, or give one")
     flags = [argument for argument in arguments if argument in ("-m", "--multirun")]
     return [*flags, *(argument for argument in arguments if argument not in flags)]
 

@@ -91,6 +91,7 @@ MISTAKES = {
     "init_from=/nowhere": "init_from: run=/nowhere: no such folder or checkpoint",
     "table=tu2016_table1": r"table: none is chosen by default, so a choice is added: \+table=…",
     "+table=tu2016": "table=tu2016: no such choice; there are luong2015_table1",
+    "hydra.run.dir=": "hydra.run.dir=: names no folder; leave it out, or give one",
     "--config-name mine": "--config-name: settings of your own are an experiment",
     "trainer.precision=16-mixed": "trainer.precision=16-mixed: scales the loss, .* optimizer.fused=false",
     "experiment=wang2016/memdec_n4_fresh pretraining={without:[memory]}": "pretraining.without: "
