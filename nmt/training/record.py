@@ -97,7 +97,8 @@ def recorded(folder: Path, before: Before) -> Iterator[Record]:
         if record.begun:
             log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
         if summary["status"] == "interrupted" and IS_JOB not in os.environ:
-            log.info("to go on: the same command, with %s", _as_argument(folder))
+            again = " resume=auto" if before.anew else ""  # or the same command would begin anew once more
+            log.info("to go on: the same command, with %s%s", _as_argument(folder), again)
 
 
 def _as_argument(folder: Path) -> str:

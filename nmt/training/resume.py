@@ -274,9 +274,9 @@ def _rename(path: Path, new: Path) -> None:
 @rank_zero_only
 def put_aside(folder: Path) -> None:
     """The whole run, as a run's folder of its own: earlier.1, earlier.2, …"""
-    own = [path for path in folder.iterdir() if path.name not in STAYS and not _is_of_another(path)]
     if not _holds_a_run(folder):
         return
+    own = [path for path in folder.iterdir() if path.name not in STAYS and not _is_of_another(path)]
     number = 1
     while (aside := folder / f"{EARLIER}.{number}").exists():
         number += 1

@@ -83,16 +83,18 @@ def test_a_run_says_how_it_ended_and_counts_the_time_before(tmp_path):
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_a_completed_run_stays_so_until_another_begins(tmp_path, anew):
+    def fail(*, begins):
+        with recorded(tmp_path, Before(anew=anew)) as record:
+            record.begin() if begins else record.write()
+            raise ValueError("broken")
+
     told = '{"status": "completed", "best": 7}'
     (tmp_path / "summary.json").write_text(told)
-    with pytest.raises(ValueError, match="broken"), recorded(tmp_path, Before(anew=anew)) as record:  # noqa: PT012
-        record.write()
-        assert (tmp_path / "summary.json").read_text() == told
-        raise ValueError("broken")
+    with pytest.raises(ValueError, match="broken"):
+        fail(begins=False)
     assert (tmp_path / "summary.json").read_text() == told
-    with pytest.raises(ValueError, match="broken"), recorded(tmp_path, Before(anew=anew)) as record:  # noqa: PT012
-        record.begin()
-        raise ValueError("broken")
+    with pytest.raises(ValueError, match="broken"):
+        fail(begins=True)
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "failed"
 
 
@@ -108,6 +110,9 @@ def test_a_run_that_is_told_to_stop_says_by_what(tmp_path, error, status, said, 
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["status"], summary["error"]) == ("interrupted", said)
     assert caplog.messages[-1] == f"to go on: the same command, with hydra.run.dir={tmp_path}"
+    with pytest.raises(SystemExit), recorded(tmp_path, Before(anew=True)):
+        raise error
+    assert caplog.messages[-1].endswith(f"{tmp_path} resume=auto")  # or what was begun anew would be put aside
     (tmp_path / "a=b c").mkdir()
     with pytest.raises(SystemExit), recorded(tmp_path / "a=b c", Before()):
         raise error
