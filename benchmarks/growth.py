@@ -230,9 +230,11 @@ def training_in_ranks(ranks: int, options: argparse.Namespace) -> dict:
         trainer += [f"trainer.accelerator={accelerator}", "trainer.strategy=ddp", "trainer.limit_val_batches=0"]
         trainer += ["trainer.precision=bf16-mixed"] * (options.precision == "bf16")
         command = [sys.executable, str(ROOT / "train.py"), f"size={options.size}", "logger=none", "threads=1"]
-        command += [*trainer, f"hydra.run.dir={folder}", "data.train.count=20000", f"data.batches.size={BATCH}"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
-        with open(Path(folder) / "metrics.csv", encoding="utf-8") as stream:
+        command += [*trainer, "hydra.run.dir=run", "data.train.count=20000", f"data.batches.size={BATCH}"]
+        trained = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
+        if trained.returncode:
+            sys.exit(trained.stderr)
+        with open(Path(folder, "run", "metrics.csv"), encoding="utf-8") as stream:
             logged = [row["train/tokens_per_second"] for row in csv.DictReader(stream)]
     rates = [float(rate) for rate in logged if rate]
     return {"words_per_second": median(rates[len(rates) // 3 :])}
