@@ -18,6 +18,7 @@ from nmt.folder import is_scored, read_summary
 
 TRAIN = Path(__file__).parents[2] / "train.py"
 SECONDS_TO_STOP = 60.0
+SECONDS_TO_FINISH = 10.0
 IS_JOB = "NMT_IS_JOB"  # in a job's environment
 
 
@@ -89,3 +90,16 @@ def stop(processes: Sequence[subprocess.Popen]) -> None:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+        for process in processes:
+            end_what_is_left(process)
+
+
+def end_what_is_left(process: subprocess.Popen) -> None:
+    """Of an ended job's group: a rank may wait for ever, its GPU taken, for one that died; what W&B writes takes a
+    moment."""
+    deadline = time.monotonic() + SECONDS_TO_FINISH
+    with suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)

@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,9 +30,10 @@ from nmt.code import code_version
 from nmt.errors import ConfigurationError, UserError
 from nmt.folder import CHECKPOINTS, CONFIG, METRICS, SWEEP
 from nmt.kinds import check_kinds, check_pretraining
-from nmt.launch.job import IS_JOB, Job, stop
+from nmt.launch.job import IS_JOB, Job, end_what_is_left, stop
 from nmt.machine import cores
 from nmt.report.paper_table import Entry, write_table
+from nmt.signals import ENDING, raising
 from nmt.whole import write_json
 
 log = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ class Sweep:
         self._write()
         waiting = [number for number, state in enumerate(self.states) if state == "waiting"]
         reported = time.perf_counter()
-        with _ended_by_sigterm(), self._stops_its_jobs():
+        with raising(lambda number: SystemExit(128 + number), *ENDING), self._stops_its_jobs():
             while waiting or any(place.process for place in self.places):
                 for place in self.places:
                     if place.process and place.process.poll() is not None:
@@ -227,6 +227,7 @@ class Sweep:
 
     def _finish(self, place: Place) -> None:
         job, number = self.jobs[place.number], place.number
+        end_what_is_left(place.process)
         output = Path(place.output.name) if place.output else None
         self.states[number], self.errors[number] = _outcome(job, place.before, place.process.returncode, output)
         if place.output:
@@ -280,20 +281,6 @@ class Sweep:
             jobs.append({"folder": job.folder.name, "overrides": list(job.overrides), "status": state} | kept)
         write_json(self.folder / SWEEP, {"jobs": jobs})
         self.on_change(self.jobs, self.states)
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends the sweep as it ends a single run, once its jobs are stopped."""
-
-    def end(number: int, frame: object) -> None:
-        sys.exit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _outcome(job: Job, before: Mapping[str, Any], code: int, output: Path | None) -> tuple[str, str]:

@@ -1,29 +1,13 @@
 "use strict";
 
-/** An element; children that are strings become text, never markup. */
-function make(tag, attributes = {}, ...children) {
-  return filled(document.createElement(tag), attributes, children);
-}
-
 function draw(tag, attributes = {}, ...children) {
   return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-}
-
-function filled(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "looks") Object.assign(element.style, value);
-    else if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value !== undefined && value !== null) element.setAttribute(name, value);
-  }
-  element.append(...children.filter(child => child !== null && child !== undefined && child !== false));
-  return element;
 }
 
 const COLOURS = 7, DASHES = ["", "7 4", "2 4", "10 3 2 3"];
 const colourOf = place => `var(--c${place % COLOURS})`;
 const dashOf = place => DASHES[Math.floor(place / COLOURS) % DASHES.length];
-const minus = text => text.replace("-", "−");
+const signed = (value, digits = 2) => minus(`${value > 0 ? "+" : ""}${value.toFixed(digits)}`);
 const short = value => {
   const size = Math.abs(value);
   if (size >= 1e6) return minus(`${+(value / 1e6).toPrecision(3)} M`);

@@ -3,10 +3,6 @@
 /** Spaces, words, and single signs; what is written without spaces by the letter. */
 const piecesOf = text => text.match(/\s+|[\u2e80-\uffff]|[^\s\u2e80-\uffff\p{P}\p{S}]+|[^\s]/gu) || [];
 
-const isWide = character => character.codePointAt(0) >= 0x2e80;
-const ems = word => [...word].reduce((sum, character) => sum + (isWide(character) ? 1 : 0.56), 0);
-const atEnd = (words, place) => place === words.length - 1 && words[place] === "</s>" ? "end" : "";
-
 const MOST_CELLS = 4e6; /* of a table of all pairs of words */
 
 /** The words of a text, each with whether it lies outside the longest sequence it shares with the other text. */

@@ -27,7 +27,6 @@ const shownSpread = (spread, write) => {
 };
 const shownP = value => value === null || value === undefined ? "–" : value < 0.001 ? "<0.001" : value.toFixed(3);
 const whole = value => Math.round(value).toLocaleString("en");
-const signed = value => minus(`${value > 0 ? "+" : ""}${value.toFixed(2)}`);
 
 /** What the leaderboard can show: a head, a value to sort by, and the cell. */
 function columns() {

@@ -37,67 +37,23 @@ const chunkOf = remembered(async key => {
   const [run, number] = key.split(" ").map(Number), bytes = await inflated(readElement("alignments").runs[run][number]);
   const end = bytes.indexOf(0), heads = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end)));
   let at = end + 1;
-  return heads.map(([rows, columns, words]) => {
-    const weights = bytes.subarray(at, at += rows * columns);
-    return { rows, columns, words, weights };
-  });
+  return heads.map(([rows, columns, words]) => ({
+    words, weights: Array.from({ length: rows }, () => bytes.subarray(at, at += columns)),
+  }));
 });
 
 /** Of a run's translation of a sentence; null where there was no room for it, or it could not be read. */
 async function alignmentOf(run, sentence) {
   const { together, runs } = readElement("alignments"), rank = rankOf("").get(sentence);
   if (rank === undefined || !runs[run]) return null;
-  const found = (await chunkOf(`${run} ${Math.floor(rank / together)}`))[rank % together];
+  const { words, weights } = (await chunkOf(`${run} ${Math.floor(rank / together)}`))[rank % together];
   const said = (await hypothesesOf(run))[sentence];
-  const source = (await sourceWordsOf(texts().split_of_run[run]))[sentence];
-  return { ...found, source, target: found.words || [...said.split(/\s+/).filter(Boolean), "</s>"] };
-}
-
-/** Source words across, target words down, weight as shade; what is pointed at is read out below. */
-function heatmap(found, name) {
-  const { source, target, rows, columns, weights } = found, weight = (row, column) => weights[row * columns + column] / 255;
-  if (!weights.some(one => one > 0)) return make("p", { class: "soft small" }, "This model attends to nothing.");
-  const long = source.some(word => ems(word) > 1.8), size = source.length > 30 ? "many" : "";
-  const heads = Array.from({ length: columns }, (_, column) => make("th", { scope: "col", class: atEnd(source, column), title: source[column] },
-    make("span", { dir: "auto" }, source[column] ?? "")));
-  const readout = make("div", { class: "readout", "aria-live": "polite" });
-  const rest = () => {
-    for (const head of heads) { head.classList.remove("pointed"); head.firstChild.style.background = ""; }
-    readout.replaceChildren("point at a word or a square");
+  return {
+    source: (await sourceWordsOf(texts().split_of_run[run]))[sentence],
+    target: words || [...said.split(/\s+/).filter(Boolean), "</s>"],
+    weights: weights.map(row => Array.from(row, byte => byte / 255)),
+    digits: 2,
   };
-  const attended = row => {
-    rest();
-    const order = Array.from({ length: columns }, (_, column) => column).sort((a, b) => weight(row, b) - weight(row, a));
-    for (const column of order) {
-      heads[column].firstChild.style.background = `rgb(var(--heat) / ${(weight(row, column) * 0.45).toFixed(3)})`;
-    }
-    const best = order.slice(0, 3).filter(column => weight(row, column) >= 0.05);
-    readout.replaceChildren(`${target[row] ?? ""} ← `, ...best.flatMap((column, place) =>
-      [place ? " · " : "", `${source[column] ?? ""} `, make("b", {}, weight(row, column).toFixed(2))]));
-  };
-  const point = event => {
-    const cell = event.target.closest("td[data-column]"), line = event.target.closest("tr[data-row]");
-    if (!line) return rest();
-    const row = Number(line.dataset.row);
-    attended(row);
-    if (cell) {
-      const column = Number(cell.dataset.column);
-      heads[column].classList.add("pointed");
-      readout.replaceChildren(`${target[row] ?? ""} ← ${source[column] ?? ""} `, make("b", {}, weight(row, column).toFixed(2)));
-    }
-  };
-  const body = Array.from({ length: rows }, (_, row) => make("tr", { "data-row": row },
-    make("th", { scope: "row", class: atEnd(target, row), title: target[row], dir: "auto", tabindex: "0", onfocus: () => attended(row), onblur: rest }, target[row] ?? ""),
-    ...Array.from({ length: columns }, (_, column) => {
-      const cell = make("td", { "data-column": column }, make("span", { class: "unseen" }, weight(row, column).toFixed(2)));
-      cell.style.setProperty("--weight", weight(row, column));
-      return cell;
-    })));
-  rest();
-  const table = make("table", { class: `heatmap ${long ? "long" : ""} ${size}`, onpointerover: point, onpointerleave: rest },
-    make("caption", { class: "unseen" }, `Attention of ${name}: source words across, translated words down`),
-    make("thead", {}, make("tr", {}, make("td", { looks: { background: "none" } }), ...heads)), make("tbody", {}, ...body));
-  return make("div", {}, make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `Attention of ${name}` }, table), readout);
 }
 
 /** The part of the page where translations stand side by side. */
@@ -219,7 +175,7 @@ function sentenceBrowser(runs, baseline, count) {
         make("dt", {}, "source"), make("dd", { dir: "auto" }, ...plain(source)), make("dd", { class: "rating" }),
         make("dt", {}, "reference"), make("dd", { dir: "auto" }, ...plain(reference)), make("dd", { class: "rating" }), ...own),
       make("div", { class: "aside" }, make("span", {}, `№ ${number + 1}`),
-        make("span", { class: `gain ${gain > 0 ? "up" : gain < 0 ? "down" : ""}`, title: "sentence BLEU, second − first" }, minus(`${gain > 0 ? "+" : ""}${gain.toFixed(1)}`)),
+        make("span", { class: `gain ${gain > 0 ? "up" : gain < 0 ? "down" : ""}`, title: "sentence BLEU, second − first" }, signed(gain, 1)),
         button)), place);
   }
 

@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +24,7 @@ from nmt.changed import changed
 from nmt.data.batches import Batch
 from nmt.folder import LAST, PREVIOUS
 from nmt.run import load_checkpoint, save_checkpoint
+from nmt.signals import ENDING, handlers
 from nmt.training.metrics import MetricsFile
 from nmt.training.module import Training
 from nmt.training.ranks import highest
@@ -32,7 +32,7 @@ from nmt.training.ranks import highest
 log = logging.getLogger(__name__)
 
 GO_ON, SAVE, REQUEUE, TERMINATE, INTERRUPT = range(5)  # what is asked for; of several ranks' wishes the highest counts
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)  # the last is what submitit sends
+SIGNALS = (signal.SIGINT, *ENDING, signal.SIGUSR1, signal.SIGUSR2)  # the last is what submitit sends
 VALIDATION = "epoch_loop.val_loop.batch_progress"
 
 
@@ -50,14 +50,15 @@ class WholeFiles(TorchCheckpointIO):
 class Last(Checkpoint):
     """Keeps last.ckpt: after each validation, every so many steps and minutes, at the end, and when a signal asks.
 
-    Ctrl-C, SIGTERM: the batch is finished, all is saved, the run ends. SIGUSR1: all is saved; in a SLURM job it is put
-    into the queue again, where the same command goes on. A second Ctrl-C ends the run at once.
+    Ctrl-C, SIGTERM, a lost terminal: the batch is finished, all is saved, the run ends. SIGUSR1: all is saved; in a
+    SLURM job it is put into the queue again, where the same command goes on. A second Ctrl-C ends the run at once.
     """
 
     def __init__(self, *, dirpath: str, every_steps: int | None = None, every_minutes: float | None = None):
         self.path = Path(dirpath) / LAST
         self.every_steps, self.every_minutes = every_steps, every_minutes
         self.wishes: list[int] = []  # signals may come at any moment, while others are answered too
+        self.ending = signal.SIGTERM  # which of them ends the run
         self.granted = GO_ON
         self.seconds = 0.0  # of training before this process
         self.metrics: dict[str, float] = {}  # of a run that is gone on with, until it has its own
@@ -72,8 +73,7 @@ class Last(Checkpoint):
     def setup(self, trainer: Trainer, module: Training, stage: str) -> None:
         """Signals go where they went before Lightning took them too, when training is over."""
         self.started = self.saved = time.monotonic()
-        if threading.current_thread() is threading.main_thread():
-            self.before = {number: signal.getsignal(number) for number in SIGNALS}
+        self.before = handlers(*SIGNALS)
 
     def on_train_start(self, trainer: Trainer, module: Training) -> None:
         self.step = self.saved_step = trainer.global_step
@@ -92,7 +92,9 @@ class Last(Checkpoint):
         if number == signal.SIGINT and INTERRUPT in self.wishes:
             raise KeyboardInterrupt
         log.info("%s: all is saved after this batch", signal.Signals(number).name)
-        wishes = {signal.SIGINT: INTERRUPT, signal.SIGTERM: TERMINATE}
+        if number in ENDING:
+            self.ending = number
+        wishes = {signal.SIGINT: INTERRUPT} | dict.fromkeys(ENDING, TERMINATE)
         self.wishes.append(wishes.get(number, REQUEUE if self._listener() or _in_slurm() else SAVE))
 
     def on_train_batch_end(
@@ -173,7 +175,7 @@ class Last(Checkpoint):
             self._requeue(trainer.is_global_zero)
             trainer.strategy.barrier()  # where one rank leaves, SLURM may end the others before they have asked
         if wish in (REQUEUE, TERMINATE):
-            raise SIGTERMException
+            raise SIGTERMException(self.ending)
         if wish == INTERRUPT:
             raise KeyboardInterrupt
 
@@ -183,7 +185,10 @@ class Last(Checkpoint):
             with suppress(SystemExit):
                 listener(signal.SIGUSR2, None)
         elif is_first:
-            subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=True)
+            try:
+                subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                log.error("not put into the queue again (%s): the same command goes on with the run", error)
 
     def _listener(self) -> Callable[[int, FrameType | None], Any] | None:
         """Who put this process into a queue, where he waits for a signal to do so again: submitit."""

@@ -6,14 +6,12 @@ import re
 import secrets
 import shlex
 import signal
-import threading
 import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -24,6 +22,7 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 from nmt.command import explain, quoted
 from nmt.folder import SUMMARY, read_summary
 from nmt.launch.job import IS_JOB
+from nmt.signals import ENDING, raising
 from nmt.training.resume import Before, keep_composition
 from nmt.whole import write_json
 
@@ -76,7 +75,7 @@ def recorded(folder: Path, before: Before) -> Iterator[Record]:
     if not before.anew and read_summary(folder).get("status") != "completed":
         record.begin()
     try:
-        with _sigterm_raised():
+        with raising(SIGTERMException, *ENDING):  # as data are prepared or a run is scored; training has its own way
             yield record
         summary["status"] = "completed"
     except BaseException as error:
@@ -109,23 +108,6 @@ def _as_argument(folder: Path) -> str:
 
 
 @contextmanager
-def _sigterm_raised() -> Iterator[None]:
-    """While data are prepared or a run is scored; training has a way of its own."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise SIGTERMException
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
 def _told_of_a_full_disk() -> Iterator[None]:
     """What comes here is the end of a run, whose own error must not be lost."""
     try:
@@ -140,7 +122,7 @@ def _status_of_signal(error: BaseException | None) -> int | None:
         if isinstance(error, KeyboardInterrupt):
             return 128 + signal.SIGINT
         if isinstance(error, SIGTERMException):
-            return 128 + signal.SIGTERM
+            return 128 + (error.args[0] if error.args else signal.SIGTERM)
         error = error.__context__
     return None
 

@@ -65,14 +65,21 @@ def process_of(text: str) -> int:
     raise LookupError(text)
 
 
+HANG_UP = pytest.param(signal.SIGHUP, marks=pytest.mark.slow)
+
+
 def started(*arguments: str) -> subprocess.Popen:
-    """Listens to Ctrl-C even where the tests were started in a shell's background, which ignores it."""
+    """Listens to Ctrl-C even where the tests were started in a shell's background, which ignores it, and to the end of
+    its terminal even where they are under nohup."""
     return subprocess.Popen(
         [sys.executable, ROOT / "train.py", *arguments],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=lambda: (
+            signal.signal(signal.SIGINT, signal.default_int_handler),
+            signal.signal(signal.SIGHUP, signal.SIG_DFL),
+        ),
     )
 
 
@@ -120,7 +127,7 @@ def test_two_jobs_of_two_ranks_each_run_at_once(tmp_path):
     assert all("validated" in path.read_text() for path in tmp_path.glob("*/output.log"))
 
 
-@pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM, HANG_UP])
 def test_a_sweep_that_is_told_to_stop_stops_its_jobs_and_says_so(tmp_path, sent):
     arguments = ("-m", "attention=dot,general", "trainer.max_epochs=1000", *TWELVE_STEPS, f"hydra.sweep.dir={tmp_path}")
     running = started(*arguments)
@@ -230,7 +237,7 @@ def test_validation_is_the_same_on_any_number_of_ranks(tmp_path):
         assert triple == pytest.approx(single, rel=1e-12 if name == "valid/bleu" else 1e-6)
 
 
-@pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM, HANG_UP])
 def test_a_run_that_is_told_to_stop_says_it_was_interrupted(tmp_path, sent):
     arguments = (
         "size=tiny",

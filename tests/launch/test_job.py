@@ -1,8 +1,10 @@
 """How runs are started as processes of their own."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from omegaconf import OmegaConf
 from nmt.code import code_version
 from nmt.command import quoted
 from nmt.errors import ConfigurationError
-from nmt.launch.job import Job, stop
+from nmt.launch.job import Job, end_what_is_left, stop
 from nmt.launch.local import (
     ProcessLauncher,
     Sweep,
@@ -117,6 +119,27 @@ class Impatient(Stubborn):
         if timeout is None:
             return super().wait()
         raise KeyboardInterrupt
+
+
+def test_what_an_ended_job_left_running_is_ended_too(monkeypatch):
+    monkeypatch.setattr("nmt.launch.job.SECONDS_TO_FINISH", 0.3)
+    shell = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; exit 1"], stdout=subprocess.PIPE, start_new_session=True)
+    left = int(shell.stdout.readline())
+    assert shell.wait() == 1
+    os.kill(left, 0)
+    end_what_is_left(shell)
+    for _ in range(50):  # until whoever inherited it has noticed
+        if not _is_alive(left):
+            break
+        time.sleep(0.1)
+    assert not _is_alive(left)
+
+
+def _is_alive(number):
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_all_jobs_are_told_to_stop_before_any_is_waited_for(monkeypatch):

@@ -100,7 +100,11 @@ def test_a_completed_run_stays_so_until_another_begins(tmp_path, anew):
 
 @pytest.mark.parametrize(
     ("error", "status", "said"),
-    [(SIGTERMException(), 143, "stopped by SIGTERM"), (KeyboardInterrupt(), 130, "stopped by SIGINT")],
+    [
+        (SIGTERMException(), 143, "stopped by SIGTERM"),
+        (SIGTERMException(signal.SIGHUP), 129, "stopped by SIGHUP"),
+        (KeyboardInterrupt(), 130, "stopped by SIGINT"),
+    ],
 )
 def test_a_run_that_is_told_to_stop_says_by_what(tmp_path, error, status, said, caplog):
     caplog.set_level(logging.INFO)
@@ -119,13 +123,22 @@ def test_a_run_that_is_told_to_stop_says_by_what(tmp_path, error, status, said, 
     assert caplog.messages[-1].endswith(f"""with 'hydra.run.dir='"'"'{tmp_path}/a=b c'"'"''""")
 
 
-def test_a_run_is_told_to_stop_before_and_after_training_too(tmp_path):
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_is_told_to_stop_before_and_after_training_too(tmp_path, sent):
+    before = signal.signal(sent, signal.SIG_DFL)  # the tests themselves may be under nohup
     with pytest.raises(SystemExit) as left, recorded(tmp_path, Before()):
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert left.value.code == 143
+        os.kill(os.getpid(), sent)
+    assert left.value.code == 128 + sent
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "interrupted"
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.signal(sent, before) is signal.SIG_DFL
+
+
+def test_a_run_under_nohup_outlives_its_terminal(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with recorded(tmp_path, Before()):
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert json.loads((tmp_path / "summary.json").read_text())["status"] == "completed"
+    assert signal.signal(signal.SIGHUP, before) is signal.SIG_IGN
 
 
 def test_where_even_the_summary_finds_no_room_the_runs_own_error_is_not_lost(tmp_path, caplog):

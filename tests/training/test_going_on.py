@@ -212,11 +212,18 @@ def test_a_run_that_stopped_early_and_was_killed_after_training_trains_no_more(t
 
 
 class Signal(pytorch_lightning.Callback):
-    """Comes in the validation that ends training."""
+    """Comes in the validation that ends training, or after the first step."""
+
+    def __init__(self, sent=signal.SIGTERM):
+        self.sent = sent
 
     def on_validation_batch_end(self, trainer, *_, **__):
-        if trainer.global_step == STOP:
-            os.kill(os.getpid(), signal.SIGTERM)
+        if self.sent == signal.SIGTERM and trainer.global_step == STOP:
+            os.kill(os.getpid(), self.sent)
+
+    def on_train_batch_start(self, trainer, *_, **__):
+        if self.sent != signal.SIGTERM and trainer.global_step == 1:
+            os.kill(os.getpid(), self.sent)
 
 
 STOP = 5
@@ -228,6 +235,21 @@ def test_a_signal_in_the_validation_that_ends_training_is_obeyed_when_all_is_sav
         trained(tmp_path, settings, stopped_after=STOP, further=[Signal()])
     rest = trained(tmp_path, settings, stopped_after=STOP, go_on=True)
     assert (len(rest.seen), rest.trainer.global_step) == (0, STOP)
+
+
+@pytest.mark.parametrize("path", ["", "refusing"])
+def test_a_queue_that_takes_no_job_again_spoils_no_run(tmp_path, monkeypatch, caplog, path):
+    program = tmp_path / "refusing" / "scontrol"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("PATH", str(tmp_path / path))
+    with pytest.raises(SIGTERMException):
+        trained(tmp_path, {"max_epochs": 3}, further=[Signal(signal.SIGUSR1)])
+    assert "not put into the queue again" in caplog.text
+    rest = trained(tmp_path, {"max_epochs": 1}, go_on=True)
+    assert len(rest.seen) == SENTENCES // SIZE - 2
 
 
 def test_signals_go_where_they_went_before_training(tmp_path):
