@@ -21,7 +21,7 @@ from nmt.report.packed import packed, packed_alignments, packed_scores, packed_s
 from nmt.report.reading import showable
 
 HERE = Path(__file__).parent
-PROGRAMS = ("charts.js", "differing.js", "sentences.js", "page.js")
+PROGRAMS = ("heatmap.js", "charts.js", "differing.js", "sentences.js", "page.js")
 POLICY = (
     "default-src 'none'; script-src {digests}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
@@ -82,6 +82,7 @@ def assembled(tables: dict[str, Any], content: dict[str, Any]) -> str:
     programs = [(HERE / name).read_text(encoding="utf-8") for name in PROGRAMS]
     held = {"tables": tables, **content}
     parts = {
+        "styles": (HERE / "shared.css").read_text(encoding="utf-8"),
         "policy": POLICY.format(digests=" ".join(map(_digest, programs))),
         "data": "\n".join(
             _element(f'id="data_{name}" type="application/json"', as_json(of)) for name, of in held.items()

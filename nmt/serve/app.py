@@ -36,7 +36,8 @@ from nmt.search.opening import as_record, paths_of, replacing, search_of, transl
 from nmt.search.settings import Search
 
 PAGE = Path(__file__).with_name("page.html")
-DIFFERING = Path(__file__).parents[1] / "report" / "differing.js"
+REPORT = Path(__file__).parents[1] / "report"
+SHARED = {"styles": "shared.css", "heatmap": "heatmap.js", "differing": "differing.js"}
 PAGE_HEADERS = {
     "Cache-Control": "no-cache",
     "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -54,8 +55,7 @@ def serve(settings: DictConfig) -> None:
     with _listening(settings.host, settings.port) as listening:
         usual = search_of(settings)
         app = application(opened_each(settings), usual, hosts_of(settings.host))
-        shown = "localhost" if settings.host in ANY_ADDRESS else settings.host
-        shown = f"[{shown}]" if ":" in shown else shown
+        shown = _in_a_url("localhost" if settings.host in ANY_ADDRESS else settings.host)
         print(f"serving at http://{shown}:{listening.getsockname()[1]}/ – Ctrl-C ends it", file=sys.stderr, flush=True)
         quiet = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
         uvicorn.Server(quiet).run(sockets=[listening])
@@ -77,19 +77,29 @@ def _listening(host: str, port: int) -> socket.socket:
 def hosts_of(host: str) -> list[str]:
     """The names it answers to: a foreign page must not reach it by a name that leads here (DNS rebinding)."""
     own = _names_of_this_machine() if host in ANY_ADDRESS else ()
-    return ["localhost", "127.0.0.1", host, f"[{host}]", *own]
+    return ["localhost", "127.0.0.1", *map(_in_a_url, (host, *own))]
+
+
+def _in_a_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _names_of_this_machine() -> set[str]:
     """And the addresses that others reach it by."""
-    names = {socket.gethostname(), socket.getfqdn()}
+    names = {socket.gethostname(), socket.getfqdn(), "::1"}
     for name in list(names):
         with suppress(OSError):
-            names |= {str(address[0]) for *_, address in socket.getaddrinfo(name, None)}
-    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.connect(("192.0.2.1", 9))  # sends nothing: by which address it would go out
-        names.add(asking.getsockname()[0])
+            names |= {_without_zone(address[0]) for *_, address in socket.getaddrinfo(name, None)}
+    for family, elsewhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as asking:
+            asking.connect((elsewhere, 9))  # sends nothing: by which address it would go out
+            names.add(_without_zone(asking.getsockname()[0]))
     return names
+
+
+def _without_zone(address: Any) -> str:
+    """fe80::1%eth0 is fe80::1 to whoever asks for it: zones are known to one machine alone."""
+    return str(address).partition("%")[0]
 
 
 class Served:
@@ -150,9 +160,11 @@ def _class(node: Any) -> str | None:
 
 
 def whole_page() -> str:
-    """With the program it shares with the page of a comparison, so that it loads nothing."""
-    shared = DIFFERING.read_text(encoding="utf-8")
-    return PAGE.read_text(encoding="utf-8").replace("{{differing}}", shared)
+    """With what it shares with the page of a comparison, so that it loads nothing."""
+    whole = PAGE.read_text(encoding="utf-8")
+    for place, name in SHARED.items():
+        whole = whole.replace(f"{{{{{place}}}}}", (REPORT / name).read_text(encoding="utf-8"))
+    return whole
 
 
 def application(served: Mapping[str, Served], usual: Search, hosts: list[str]) -> Starlette:

@@ -339,7 +339,7 @@ def test_what_runs_contain_stays_text(tmp_path):
     assert data(page, "tables") == tables
     assert tables["settings"] == ["dropout"]
     assert unpacked(data(page, "sentences")["sources"])[0] == lines[0][0]
-    assert page.count("</script>") == len(re.findall(r"<script[ >]", page)) == 8  # four of data, four programs
+    assert page.count("</script>") == len(re.findall(r"<script[ >]", page)) == 9  # four of data, five programs
     assert "<script>alert" not in page
     assert "<script>" not in text
     assert all(line.count(" | ") == text.splitlines()[4].count(" | ") for line in text.splitlines()[4:8])

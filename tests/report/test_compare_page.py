@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from heatmaps import check_reading
 from report.folders import with_alignments, write_run
 
 from nmt.command import read_arguments
@@ -193,6 +194,15 @@ def test_alignments_are_those_that_were_stored(page, runs):
     word = first.locator(".heatmap tbody th").nth(0).inner_text()
     best = LINES[0][0].split()[stored[0].argmax()]
     assert first.locator(".readout").inner_text().startswith(f"{word} ← {best} 0.")
+
+
+def test_words_and_squares_are_read_out_when_they_are_pointed_at_or_have_the_focus(page):
+    choose(page, "additive_s1", "dot", "number")
+    first = page.locator("article[data-number='0']")
+    first.get_by_role("button", name="Alignments").click()
+    first.locator(".heatmap").nth(1).wait_for()
+    for place in first.locator("div:has(> .readout)").all():
+        check_reading(page, place, digits=2, probable=False)
 
 
 def test_a_run_tells_its_configuration_and_what_is_not_compared_its_reason(page):

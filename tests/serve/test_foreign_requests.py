@@ -71,6 +71,35 @@ def test_an_open_page_answers_to_the_machines_names_and_addresses_and_still_to_n
     assert everywhere.get("/runs", headers={"Host": "evil.example"}).status_code == 400
 
 
+def test_an_open_page_answers_to_the_machines_addresses_of_version_6(monkeypatch):
+    addresses = [("2001:db8::1", 0, 0, 0), ("fe80::1%eth0", 0, 0, 2)]
+    found = [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", address) for address in addresses]
+    monkeypatch.setattr("nmt.serve.app.socket.getaddrinfo", lambda *_: found)
+    everywhere = client_of("::", "http://[2001:db8::1]:8000")
+    assert everywhere.get("/runs").status_code == 200
+    for host in ("[2001:db8::1]", "[2001:DB8::1]:8000", "[fe80::1]:8000", "[::1]:8000"):
+        assert everywhere.get("/runs", headers={"Host": host}).status_code == 200
+    for host in ("[2001:db8::2]:8000", "2001:db8::1", "[evil.example]"):
+        assert everywhere.get("/runs", headers={"Host": host}).status_code == 400
+
+
+def test_an_open_page_answers_to_the_address_that_it_goes_out_by(monkeypatch):
+    """Which the machine's own name may not lead to."""
+
+    class Asking(socket.socket):
+        def connect(self, address):
+            pass
+
+        def getsockname(self):
+            return ("2001:db8::7", 9, 0, 0) if self.family == socket.AF_INET6 else ("192.0.2.7", 9)
+
+    monkeypatch.setattr("nmt.serve.app.socket.getaddrinfo", lambda *_: [])
+    monkeypatch.setattr("nmt.serve.app.socket.socket", Asking)
+    everywhere = client_of("::")
+    for host in ("[2001:db8::7]:8000", "192.0.2.7:8000"):
+        assert everywhere.get("/runs", headers={"Host": host}).status_code == 200
+
+
 def test_a_page_at_an_address_of_version_6_answers_to_it():
     version_6 = client_of("::1", "http://[::1]:8000")
     assert version_6.get("/runs").status_code == 200
