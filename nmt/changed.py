@@ -8,7 +8,7 @@ OF_NO_WEIGHT = (  # what training comes to does not depend on them
     "ckpt_path", "resume", "repeats", "name", "sweep", "threads", "score_test", "score_unknown", "table", "tabulated",
     "paper", "hparams_search",
     "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
-    "model.source_vocabulary_size", "model.target_vocabulary_size", "trainer.enable_progress_bar",
+    "model.source_vocabulary_size", "model.target_vocabulary_size",
     "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name", "callbacks.pruning.sweep_folder",
 )  # fmt: skip
 

@@ -126,11 +126,18 @@ def repeating(arguments: list[str]) -> list[str]:
     if not isinstance(overrides, list):
         raise UserError(f"run={folder}: its {OVERRIDES} is not a list of KEY=VALUE")
     for override in overrides:
-        if FOREIGN.search(str(override)):
+        if any(map(FOREIGN.search, _with_those_of_a_stage(str(override)))):
             raise UserError(f"run={folder}: refused to repeat {override}; where you trust it, write it yourself")
     own = [override for override in overrides if not OF_SWEEPS.match(str(override))]
     others = [argument for argument in arguments if not argument.startswith("run=")]
     return [*own, f"repeats={quoted(folder.absolute())}", *others]
+
+
+def _with_those_of_a_stage(override: str) -> list[str]:
+    """pretraining={overrides: [KEY=VALUE, …]} has overrides within."""
+    is_of_a_stage = re.match(r"[+~]*pretraining\b", override)
+    within = re.split(r"[\s\[\]{},]+", re.sub(r"['\"\\]", "", override)) if is_of_a_stage else []
+    return [override, *within]
 
 
 def quoted(path: Path | str) -> str:

@@ -6,6 +6,7 @@
 A sweep's folder holds sweep.json and its jobs' folders. Nothing here needs torch.
 """
 
+import csv
 import json
 import shutil
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ from nmt.changed import is_within, name_of
 CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "previous.ckpt"
 COMPOSITION = ".hydra"  # as Hydra writes it; checkpoints keep a copy
 CONFIG, OVERRIDES, CHOICES = f"{COMPOSITION}/config.yaml", f"{COMPOSITION}/overrides.yaml", f"{COMPOSITION}/hydra.yaml"
-METRICS, SUMMARY, SWEEP = "metrics.csv", "summary.json", "sweep.json"
+METRICS, SUMMARY, SWEEP, SCORES = "metrics.csv", "summary.json", "sweep.json", "scores.json"
 CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
 
 
@@ -30,9 +31,23 @@ def read_summary(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def read_metrics(path: Path) -> list[dict[str, str]]:
+    """Rows of a metrics.csv, with values in some of the columns; none where there is no such file yet."""
+    try:
+        return rows_of(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+
+
+def rows_of(metrics: str) -> list[dict[str, str]]:
+    """Of a line that is not finished nothing, nor of one that a machine without power left blank."""
+    finished, _, _ = metrics.rpartition("\n")
+    return list(csv.DictReader(line for line in finished.splitlines() if line.strip("\0")))
+
+
 def scores_path(folder: Path, test: str | None) -> Path:
     """Where a run's scores on a test set are."""
-    return folder / name_of_test(test) / "scores.json"
+    return folder / name_of_test(test) / SCORES
 
 
 def name_of_test(named: Any) -> str:

@@ -14,7 +14,7 @@ from filelock import FileLock
 from nmt.data.prepared import Prepared, Sides
 from nmt.data.vocabulary import SPECIAL
 from nmt.data.word_table import learn
-from nmt.errors import DataError
+from nmt.errors import ConfigurationError, DataError
 from nmt.whole import whole
 
 log = logging.getLogger(__name__)
@@ -89,6 +89,12 @@ def _check(frequent: np.ndarray, offsets: np.ndarray, translations: np.ndarray) 
 
 def candidates_of(prepared: Prepared, *, most_frequent: int, translations: int) -> Candidates:
     """Of a prepared corpus, kept beside it; made once, whoever asks first."""
+    for name, given, least in (
+        ("most_frequent", most_frequent, len(SPECIAL)),
+        ("translations", translations, 1),
+    ):
+        if given < least:
+            raise ConfigurationError(f"data.candidates.{name}={given}: must be at least {least}")
     path = prepared.folder / f"candidates_{most_frequent}_{translations}.npz"
     if not path.exists():
         with FileLock(path.with_suffix(".lock")):

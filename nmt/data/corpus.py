@@ -1,5 +1,6 @@
 """Reading parallel text: plain, gzip or zstd files, UTF-8, one sentence a line; defects are named by file and line."""
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -167,10 +168,13 @@ class TooLongError(Exception):
 
 
 def raw_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Without the mark that some editors put before the first, which would be taken for a word."""
+    mark = codecs.BOM_UTF8
     for raw in iter(partial(stream.readline, MOST_BYTES), b""):
         if len(raw) == MOST_BYTES and not raw.endswith(b"\n"):
             raise TooLongError(f"more than {MOST_BYTES} bytes")
-        yield raw
+        yield raw.removeprefix(mark)
+        mark = b""
 
 
 def open_text(path: Path) -> BinaryIO:

@@ -60,6 +60,8 @@ class TranslationData(LightningDataModule):
         self.dir, self.missing = dir, missing
         self.preprocessing = Sides(source, target)
         self.vocabulary = dict(vocabulary)
+        if max_length is not None and max_length < 1:
+            raise ConfigurationError(f"data.max_length={max_length}: must be at least 1, or null for no limit")
         self.max_length, self.source_end, self.seed = max_length, source_end, seed
         self.plan, self.valid_plan = batches, valid_batches
         self.cache = Path(cache)
@@ -142,7 +144,8 @@ class TranslationData(LightningDataModule):
     def _short_enough(self) -> np.ndarray:
         text = self.prepare().split("train")
         longer = np.maximum(text.source.lengths, text.target.lengths)
-        kept = np.flatnonzero((longer <= (self.max_length or np.inf)) & (longer > 0)).astype(np.int32)
+        most = np.inf if self.max_length is None else self.max_length
+        kept = np.flatnonzero((longer <= most) & (longer > 0)).astype(np.int32)
         if len(kept) == 0:
             raise ConfigurationError(f"data.max_length={self.max_length}: no training pair is that short")
         if len(kept) < len(longer):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +28,13 @@ from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
 from nmt.evaluation.by_length import by_length, longer_than
 from nmt.evaluation.given import perplexity
 from nmt.evaluation.rare_words import by_frequency
+from nmt.folder import SCORES
 from nmt.run import Run
 from nmt.search.alignment import links, pharaoh
 from nmt.search.opening import as_record, opened, replacing, search_of
 from nmt.search.settings import BESIDE, Search
 from nmt.search.translation import LONGEST, TextTranslator, Translation
-from nmt.whole import whole, write_json, write_text
+from nmt.whole import write_json, write_text
 
 log = logging.getLogger(__name__)
 
@@ -189,16 +190,22 @@ def _forced(translator: TextTranslator, test: TestSet, settings: DictConfig) -> 
 
 
 def _write(folder: Path, test: TestSet, said: Said, forced: Forced | None, scores: dict[str, Any]) -> None:
-    """The scores last: where they are, everything else is."""
+    """All of it, or what was there before stays; the scores last: where they are, everything else is."""
     free_links = (pharaoh(links(translation.word_alignment())) for translation in said.translations)
     sentences = map(_as_json, test.lines, zip(*test.references, strict=True), said.translations)
-    write_text(folder / "hypotheses.txt", _as_lines(translation.text for translation in said.translations))
-    write_text(folder / "links.txt", _as_lines(free_links))
-    if forced:
-        write_text(folder / "forced_links.txt", _as_lines(pharaoh(sorted(own)) for own in forced.links))
-    write_text(folder / "sentences.jsonl", _as_lines(sentences))
-    _write_arrays(folder / "alignments.npz", [translation.alignment for translation in said.translations])
-    write_json(folder / "scores.json", scores)
+    with TemporaryDirectory(dir=folder, prefix=".") as drafts:
+        draft = Path(drafts)
+        write_text(draft / "hypotheses.txt", _as_lines(translation.text for translation in said.translations))
+        write_text(draft / "links.txt", _as_lines(free_links))
+        if forced:
+            write_text(draft / "forced_links.txt", _as_lines(pharaoh(sorted(own)) for own in forced.links))
+        write_text(draft / "sentences.jsonl", _as_lines(sentences))
+        _write_arrays(draft / "alignments.npz", [translation.alignment for translation in said.translations])
+        write_json(draft / SCORES, scores)
+        for earlier in (folder / SCORES, folder / "forced_links.txt", *folder.glob("alignment_*.png")):
+            earlier.unlink(missing_ok=True)
+        for path in sorted(draft.iterdir(), key=lambda path: path.name == SCORES):
+            path.replace(folder / path.name)
 
 
 def _as_rows(counts: np.ndarray) -> list[str]:
@@ -212,7 +219,7 @@ def _as_lines(texts: Iterable[str]) -> str:
 
 def _write_arrays(path: Path, arrays: list[np.ndarray]) -> None:
     """By their numbers."""
-    with whole(path) as draft, draft.open("wb") as file:
+    with path.open("wb") as file:
         np.savez(file, **{str(number): array.astype(np.float16) for number, array in enumerate(arrays)})
 
 

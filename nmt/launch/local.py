@@ -4,7 +4,6 @@ A sweep started again by the same command leaves out what is completed, goes on 
 what failed once more. `sweep.json` in its folder says at any moment how every job stands.
 """
 
-import csv
 import logging
 import os
 import signal
@@ -28,7 +27,7 @@ from yaml import YAMLError
 from nmt.changed import changed
 from nmt.code import code_version
 from nmt.errors import ConfigurationError, UserError
-from nmt.folder import CHECKPOINTS, CONFIG, METRICS, SWEEP
+from nmt.folder import CHECKPOINTS, CONFIG, METRICS, SWEEP, read_metrics
 from nmt.kinds import check_kinds, check_pretraining
 from nmt.launch.job import IS_JOB, Job, end_what_is_left, stop
 from nmt.machine import cores
@@ -302,14 +301,11 @@ def _last_line(path: Path) -> str | None:
 
 def progress(folder: Path) -> str:
     """Where a run is, by its metrics."""
-    try:
-        with (folder / METRICS).open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except OSError:
+    rows = read_metrics(folder / METRICS)
+    if not rows:
         return "starting"
     scored = [row for row in rows if row.get("valid/bleu")]
-    step = rows[-1]["step"] if rows else "0"
-    return f"step {step}" + (f", valid/bleu {float(scored[-1]['valid/bleu']):.4g}" if scored else "")
+    return f"step {rows[-1]['step']}" + (f", valid/bleu {float(scored[-1]['valid/bleu']):.4g}" if scored else "")
 
 
 def shares_of_the_machine(count: int) -> list[dict[str, str]]:

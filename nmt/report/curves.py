@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nmt.folder import rows_of
 from nmt.report.reading import UnreadableError, read_text
 
 POINTS = 300  # of a curve, at most
@@ -19,9 +20,8 @@ class Curves(NamedTuple):
 
 
 def read_curves(path: Path) -> Curves:
-    lines = read_text(path, path.name).splitlines()
     try:
-        rows = list(csv.DictReader(line for line in lines if line.strip("\0")))
+        rows = rows_of(read_text(path, path.name))
     except csv.Error as error:
         raise UnreadableError(f"metrics.csv is not a table ({error})") from None
     if not rows or "step" not in rows[0]:

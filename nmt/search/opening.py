@@ -15,7 +15,7 @@ from nmt.run import Run
 from nmt.search.alignment import links
 from nmt.search.ensemble import Ensemble, Member
 from nmt.search.int8 import in_int8
-from nmt.search.settings import Search
+from nmt.search.settings import BESIDE, Search
 from nmt.search.translation import TextTranslator, Translation
 from nmt.search.unknown import UnknownWords, check_unknown
 
@@ -50,6 +50,9 @@ def paths_of(settings: DictConfig) -> list[str]:
         raise ConfigurationError(
             f"runs={settings.runs}: several are given as 'runs=[FOLDER,FOLDER]', one as run=FOLDER"
         )
+    for key in ("weights", "average"):
+        if settings.run is not None and settings[key] != BESIDE[key]:
+            raise ConfigurationError(f"{key}={settings[key]}: of several runs ('runs=[FOLDER,FOLDER]'), not of one")
     return [str(path) for path in settings.runs or [settings.run]]
 
 

@@ -1,9 +1,7 @@
 """What is watched while training: speed, gradients, progress, and what the model says."""
 
-import csv
 import logging
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,7 @@ from pytorch_lightning.loggers import Logger
 from nmt.data.batches import Batch
 from nmt.data.prepared import SIDES
 from nmt.data.vocabulary import END, SPECIAL
+from nmt.folder import METRICS, read_metrics
 from nmt.training.module import Training
 from nmt.training.ranks import highest
 
@@ -88,10 +87,10 @@ class MedianPruning(Callback):
 
     def _of_the_others(self, own: Path) -> list[list[float]]:
         found = []
-        for file in self.sweep_folder.glob("*/metrics.csv"):
+        for file in self.sweep_folder.glob(f"*/{METRICS}"):
             if file.parent.resolve() != own.resolve():
-                with file.open(encoding="utf-8", newline="") as rows:
-                    found.append([float(row["valid/bleu"]) for row in csv.DictReader(rows) if row.get("valid/bleu")])
+                rows = read_metrics(file)
+                found.append([float(row["valid/bleu"]) for row in rows if row.get("valid/bleu")])
         return found
 
     def state_dict(self) -> dict[str, Any]:
@@ -116,7 +115,6 @@ class Progress(Callback):
 
     def __init__(self, seconds: float = 30.0):
         self.seconds = seconds
-        self.bar = sys.stderr.isatty()
 
     def on_train_start(self, trainer: Trainer, module: Training) -> None:
         self.said = time.perf_counter()
@@ -124,7 +122,7 @@ class Progress(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
-        if not self.bar and time.perf_counter() - self.said > self.seconds:
+        if trainer.progress_bar_callback is None and time.perf_counter() - self.said > self.seconds:
             self._say(trainer, f"batch {batch_idx + 1} of {trainer.num_training_batches}", ("train/loss",))
 
     def on_validation_end(self, trainer: Trainer, module: Training) -> None:

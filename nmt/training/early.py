@@ -6,6 +6,7 @@ from pathlib import Path
 import hydra.utils
 import torch
 from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import Trainer
 
 from nmt.errors import ConfigurationError, UserError, first_line
@@ -19,6 +20,12 @@ from nmt.training.module import check_loss, check_monitor
 PRECISIONS = ("highest", "high", "medium")
 RANKS_A_CORE = 2
 TRAINER_PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "32", "bf16", "16")  # Lightning's, with whole weights
+OURS = {  # of Trainer's arguments, which train() gives
+    "callbacks": "callbacks=… says which",
+    "logger": "logger=… says which",
+    "default_root_dir": "hydra.run.dir=FOLDER says where",
+    "enable_progress_bar": "there is a bar where there is a terminal",
+}
 SEEDS = 2**32  # NumPy's
 
 
@@ -27,7 +34,7 @@ def check_settings(config: DictConfig) -> None:
     check_unknown(config.score_unknown)
     for name, callback in config.callbacks.items():
         if callback and "monitor" in callback:
-            check_monitor(f"callbacks.{name}", callback.monitor, callback.get("mode", "min"))
+            check_monitor(f"callbacks.{name}", *_watched_by(callback, name))
     counter(**config.data.score)
     hydra.utils.instantiate(config.validation)
     if config.threads is not None and not (isinstance(config.threads, int) and config.threads > 0):
@@ -42,8 +49,21 @@ def check_settings(config: DictConfig) -> None:
     _check_model(config)
 
 
+def _watched_by(callback: DictConfig, name: str) -> tuple[str, str]:
+    try:
+        return callback.monitor, callback.get("mode", "min")
+    except OmegaConfBaseException:
+        raise ConfigurationError(
+            f"callbacks.{name}: watches what callbacks.checkpoint does, and that is null; callbacks.{name}=null too, "
+            f"or callbacks.{name}.monitor=… callbacks.{name}.mode=…"
+        ) from None
+
+
 def _check_trainer(config: DictConfig) -> None:
     trainer, precision = config.trainer, str(config.trainer.precision)
+    for name in OURS:
+        if name in trainer:
+            raise ConfigurationError(f"trainer.{name}: would have no effect, {OURS[name]}")
     if trainer.accelerator in ("gpu", "cuda") and not torch.accelerator.is_available():
         raise ConfigurationError(
             f"trainer.accelerator={trainer.accelerator}: torch {torch.__version__} finds no GPU here; "

@@ -18,6 +18,7 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 
@@ -247,7 +248,7 @@ def _quiet(logger: Logger) -> Logger:
 
 
 def _results(trainer: Trainer, metrics_before: Mapping[str, float]) -> dict[str, Any]:
-    checkpoint = trainer.checkpoint_callback
+    checkpoint = next((own for own in trainer.checkpoint_callbacks if isinstance(own, ModelCheckpoint)), None)
     results: dict[str, Any] = {
         "steps": trainer.global_step,
         "epochs": trainer.current_epoch,

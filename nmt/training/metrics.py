@@ -12,6 +12,7 @@ from typing import Any
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
+from nmt.folder import read_metrics
 from nmt.whole import write_text
 
 FIRST = ("step", "epoch")
@@ -45,21 +46,14 @@ class MetricsFile(Logger):
     def keep_until(self, step: int, *, validations: int | None = None) -> None:
         """Goes on in the file there is, after this step and so many validations: one may have been written when the run
         was killed, and comes again."""
-        rows = self._rows()
+        rows = read_metrics(self.path)
         self.columns = list(rows[0]) if rows else []
         found = [number for number, row in enumerate(rows) if _of_validation(row)]
         again = set() if validations is None else set(found[validations:])
         self._write_anew([row for number, row in enumerate(rows) if int(row["step"]) <= step and number not in again])
 
     def validations(self) -> int:
-        return sum(map(_of_validation, self._rows()))
-
-    def _rows(self) -> list[dict[str, str]]:
-        """Of an unfinished line nothing."""
-        if not self.path.is_file():
-            return []
-        whole, _, _ = self.path.read_text(encoding="utf-8").rpartition("\n")
-        return list(csv.DictReader(whole.splitlines()))
+        return sum(map(_of_validation, read_metrics(self.path)))
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -69,7 +63,7 @@ class MetricsFile(Logger):
             self.columns = list(dict.fromkeys(new))
             self._write_anew([])
         elif new:
-            rows = list(csv.DictReader(self.path.read_text(encoding="utf-8").splitlines()))
+            rows = read_metrics(self.path)
             self.columns += dict.fromkeys(new)
             self._write_anew(rows)
         with self.path.open("a", encoding="utf-8", newline="") as file:

@@ -75,6 +75,7 @@ class Training(pytorch_lightning.LightningModule):
         target = prepared.languages.target.vocabulary
         self.register_buffer("ends_word", torch.from_numpy(target.ends_word), persistent=False)
         self.random_state: Tensor | None = None  # of a checkpoint gone on from
+        self.random_state_of_gpu: Tensor | None = None
         self.translated: dict[int, Hypothesis] = {}  # this rank's, of the last validation
         self.batches: list[Batch] = []  # of the step being made
         self.of_step: Tensor  # objective, nats and pieces so far, of this rank
@@ -159,6 +160,8 @@ class Training(pytorch_lightning.LightningModule):
         checkpoint["nmt"] = self.record
         checkpoint["finite"] = self.finite.state_dict()
         checkpoint["random_state"] = torch.get_rng_state()  # dropout goes on where it stopped
+        if self.device.type == "cuda":
+            checkpoint["random_state_of_gpu"] = torch.cuda.get_rng_state(self.device)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if checkpoint["nmt"]["vocabularies"] != self.record["vocabularies"]:
@@ -167,6 +170,7 @@ class Training(pytorch_lightning.LightningModule):
                 "weights would take for others; resume=false begins the run anew"
             )
         self.random_state = checkpoint["random_state"]
+        self.random_state_of_gpu = checkpoint.get("random_state_of_gpu")  # none where it was trained on the CPU
         self.finite.load_state_dict(checkpoint["finite"])
 
     def on_train_start(self) -> None:
@@ -174,6 +178,8 @@ class Training(pytorch_lightning.LightningModule):
             self.finite.begin(self.trainer.global_step)
         if self.random_state is not None:
             torch.set_rng_state(self.random_state)
+        if self.random_state_of_gpu is not None and self.device.type == "cuda":
+            torch.cuda.set_rng_state(self.random_state_of_gpu, self.device)
         if self.global_rank:  # or shares of a batch, which are of like length, would have the same dropout
             torch.manual_seed(torch.initial_seed() + 1_000_003 * self.global_rank + self.trainer.global_step)
 

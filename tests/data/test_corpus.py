@@ -1,5 +1,6 @@
 """Reading text: every defect is named by file and line, and nothing is read wrongly in silence."""
 
+import codecs
 import gzip
 
 import pytest
@@ -29,6 +30,12 @@ def test_plain_gzip_and_zstd_read_alike_whatever_the_name(tmp_path):
 def test_only_line_feeds_end_lines(pair_of_files):
     pairs = list(pair_of_files("a\u2028b\x85c\r\nd\n\u00a0e \n".encode()))
     assert [line.source for line in pairs] == ["a\u2028b\x85c", "d", "e"]
+
+
+def test_a_byte_order_mark_is_no_word(pair_of_files):
+    mark = codecs.BOM_UTF8
+    pairs = list(pair_of_files(mark + b"a\n" + mark + b"b\n", mark + b"x\ny\n"))
+    assert [tuple(line) for line in pairs] == [("a", "x"), ("\ufeffb", "y")]
 
 
 def test_blank_pairs_are_dropped_and_counted(pair_of_files):

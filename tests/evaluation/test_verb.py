@@ -1,5 +1,6 @@
 """evaluate.py: what it refuses before it searches, what it says, and what references are asked for, word by word."""
 
+import errno
 import logging
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ from omegaconf import OmegaConf
 
 from evaluate import show_by_frequency
 from nmt.command import defaults_of
+from nmt.data.corpus import Line
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import ConfigurationError, NoFileError
 from nmt.evaluation import verb
@@ -99,3 +101,22 @@ def test_words_by_their_frequency_are_shown_as_a_table(capsys):
     heads, unknown, known = (line.split() for line in capsys.readouterr().out.splitlines())
     assert heads[-4:] == ["references", "precision", "recall", "F1"]
     assert (unknown, known) == (["0", "2", "0.00", "0.00", "0.00"], ["6–10", "2", "66.67", "100.00", "80.00"])
+
+
+def test_results_are_all_of_one_evaluation_or_those_of_the_one_before(tmp_path, monkeypatch):
+    test = verb.TestSet("test", [Line("a", "b")], [["b"]], None, 0)
+    said = Said([Translation.of_nothing()], [""], 0, 1, 1.0)
+    for name in ("alignment_7.png", "forced_links.txt"):  # of an evaluation with other alignments, and more pictures
+        (tmp_path / name).touch()
+    verb._write(tmp_path, test, said, None, {"beam": 5})
+    written = ["alignments.npz", "hypotheses.txt", "links.txt", "scores.json", "sentences.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == written
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(path, arrays):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(verb, "_write_arrays", full)
+    with pytest.raises(OSError, match="No space left"):
+        verb._write(tmp_path, test, said._replace(translations=[said.translations[0]] * 2), None, {"beam": 1})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

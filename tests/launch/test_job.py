@@ -208,6 +208,9 @@ def test_progress_is_read_from_a_runs_metrics(tmp_path):
     assert progress(tmp_path) == "starting"
     (tmp_path / "metrics.csv").write_text("step,train/loss,valid/bleu\n49,3.1,\n80,,12.5\n99,2.0,\n")
     assert progress(tmp_path) == "step 99, valid/bleu 12.5"
+    with (tmp_path / "metrics.csv").open("a") as file:
+        file.write("149,,2")  # a row that is being written, or whose writer was killed
+    assert progress(tmp_path) == "step 99, valid/bleu 12.5"
 
 
 def test_a_sweep_knows_at_its_start_what_is_completed_and_names_jobs_by_what_tells_them_apart(tmp_path):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from pytorch_lightning.callbacks import ModelCheckpoint
 from report.folders import pairs, write_run
 
 from nmt.changed import RENAMED
@@ -148,8 +149,10 @@ def test_a_best_score_is_a_number_with_a_name(tmp_path, best, told):
 
 def test_the_summary_says_of_which_step_the_best_checkpoint_is(tmp_path):
     path = tmp_path / "checkpoints" / "best.ckpt"
+    best = ModelCheckpoint(monitor="valid/bleu")
+    best.best_model_score, best.best_model_path = 1.0, str(path)
     trainer = SimpleNamespace(
-        checkpoint_callback=SimpleNamespace(monitor="valid/bleu", best_model_score=1.0, best_model_path=str(path)),
+        checkpoint_callbacks=[best],
         global_step=72,
         current_epoch=6,
         lightning_module=SimpleNamespace(finite=SimpleNamespace(left_out=0, spikes=0)),

@@ -7,10 +7,10 @@ from compositions import composed
 from random_batches import batch_of, text_of
 
 from nmt.data.batches import collate
-from nmt.data.candidates import Candidates
+from nmt.data.candidates import Candidates, candidates_of
 from nmt.data.prepared import Sides
 from nmt.data.vocabulary import PAD
-from nmt.errors import DataError
+from nmt.errors import ConfigurationError, DataError
 from nmt.search.beam import search
 from nmt.search.ensemble import Ensemble, Member
 from nmt.search.settings import Search
@@ -122,6 +122,12 @@ def test_they_are_stored_and_damage_is_named(tmp_path):
     (tmp_path / "candidates.npz").write_bytes(b"rubbish")
     with pytest.raises(DataError, match="cannot be read as candidate lists"):
         Candidates.load(tmp_path / "candidates.npz")
+
+
+@pytest.mark.parametrize(("wrong", "most"), [("most_frequent", 3), ("translations", 0)])
+def test_lists_that_no_run_could_read_are_not_made(wrong, most):
+    with pytest.raises(ConfigurationError, match=f"data.candidates.{wrong}={most}: must be at least"):
+        candidates_of(None, **{"most_frequent": 4, "translations": 1, wrong: most})
 
 
 def in_rows(rows, values, shape):

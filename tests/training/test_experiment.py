@@ -10,11 +10,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 from compositions import composed
+from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from random_batches import batch_of
 
 from nmt.code import git_commit
 from nmt.errors import UserError
+from nmt.training.checkpoints import Last
 from nmt.training.experiment import _results, explained
 from nmt.training.module import Training
 from nmt.training.record import recorded
@@ -153,11 +155,10 @@ def test_where_even_the_summary_finds_no_room_the_runs_own_error_is_not_lost(tmp
 def test_the_best_checkpoint_is_named_from_the_runs_folder_though_that_is_reached_by_a_link(tmp_path):
     (tmp_path / "disk" / "run").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "disk")
-    best = SimpleNamespace(
-        monitor="valid/bleu", best_model_score=1.0, best_model_path=f"{tmp_path}/disk/run/checkpoints/best.ckpt"
-    )
+    best = ModelCheckpoint(monitor="valid/bleu")
+    best.best_model_score, best.best_model_path = 1.0, f"{tmp_path}/disk/run/checkpoints/best.ckpt"
     trainer = SimpleNamespace(
-        checkpoint_callback=best,
+        checkpoint_callbacks=[Last(dirpath=str(tmp_path)), best],
         global_step=1,
         current_epoch=1,
         lightning_module=SimpleNamespace(finite=SimpleNamespace(left_out=0, spikes=0)),
@@ -181,8 +182,27 @@ def drawn_by(rank: int, *, step: int = 0, stored: torch.Tensor | None = None) ->
     """What a rank draws first, when training begins or goes on."""
     torch.manual_seed(5)
     finite, trainer = SimpleNamespace(begin=lambda step: None), SimpleNamespace(is_global_zero=True, global_step=step)
-    Training.on_train_start(SimpleNamespace(trainer=trainer, finite=finite, random_state=stored, global_rank=rank))
+    own = {"random_state": stored, "random_state_of_gpu": None}
+    Training.on_train_start(SimpleNamespace(trainer=trainer, finite=finite, global_rank=rank, **own))
     return torch.rand(3).tolist()
+
+
+@pytest.mark.parametrize(("then", "restored"), [("cuda:1", ["on cuda:1"]), ("cpu", [])])
+def test_dropout_on_a_gpu_goes_on_too(monkeypatch, then, restored):
+    given = []
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: f"on {device}")
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: given.append(state))
+    finite = SimpleNamespace(begin=lambda step: None, state_dict=dict, load_state_dict=lambda state: None)
+    trainer = SimpleNamespace(is_global_zero=True, global_step=3)
+    module = SimpleNamespace(
+        record={"vocabularies": {}}, finite=finite, trainer=trainer, global_rank=0, device=torch.device("cuda:1")
+    )
+    checkpoint = {}
+    Training.on_save_checkpoint(module, checkpoint)
+    module.device = torch.device(then)
+    Training.on_load_checkpoint(module, checkpoint)
+    Training.on_train_start(module)
+    assert given == restored
 
 
 def test_ranks_draw_dropout_of_their_own_and_the_first_as_if_it_were_alone():

@@ -169,6 +169,8 @@ class NoAttention(nn.Module):
 
     def __init__(self, *, context_size: int = 0):
         super().__init__()
+        if context_size != 0:
+            raise ConfigurationError(f"attention.context_size={context_size}: without attention there is none, 0")
         self.context_size = context_size
 
     def bind(self, source: Encoded) -> tuple[Tree, Tree]:
@@ -176,7 +178,7 @@ class NoAttention(nn.Module):
 
     def read(self, query: Tensor, word: Tensor, state: Tree, bound: Tree) -> Read:
         nowhere = query.new_zeros(query.shape[0], bound[0].shape[1])
-        return Read(query[:, : self.context_size], nowhere, state, {})
+        return Read(query[:, :0], nowhere, state, {})
 
     def write(self, hidden: Tensor, state: Tree, bound: Tree) -> Tree:
         return state

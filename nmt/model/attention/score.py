@@ -124,6 +124,8 @@ class Location(nn.Module):
 
     def __init__(self, *, query_size: int, positions: int):
         super().__init__()
+        if positions < 1:
+            raise ConfigurationError(f"attention.score.positions={positions}: must be at least 1")
         self.query = nn.Linear(query_size, positions, bias=False)
 
     def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys:
