@@ -21,9 +21,11 @@ def git_commit() -> str | None:
 
 @cache
 def code_version() -> str:
-    """A fingerprint of nmt/model and nmt/training; to reword a comment or a docstring trains nothing otherwise."""
+    """A fingerprint of nmt/model and nmt/training, and of what makes batches for them; to word a comment or a docstring
+    otherwise trains nothing otherwise."""
     digest = hashlib.blake2b(digest_size=8)
-    for file in [*sorted((HERE / "model").rglob("*.py")), *sorted((HERE / "training").glob("*.py"))]:
+    batches = [HERE / "data" / "batches.py", HERE / "data" / "candidates.py"]
+    for file in [*sorted((HERE / "model").rglob("*.py")), *sorted((HERE / "training").glob("*.py")), *batches]:
         digest.update(without_words(file.read_text(encoding="utf-8")).encode())
     return digest.hexdigest()
 
@@ -33,5 +35,5 @@ def without_words(source: str) -> str:
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-            node.body[0] = ast.Pass()
+            node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)

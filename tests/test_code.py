@@ -22,7 +22,7 @@ class Half:
     [
         (PROGRAM.replace("Divides by two", "Halves").replace("  # of all", ""), True),
         (PROGRAM.replace("        return self", "\n        # an equation\n        return self"), True),
-        (PROGRAM.replace('        """x / 2"""\n', "        pass\n"), True),
+        (PROGRAM.replace('        """x / 2"""\n', ""), True),
         (PROGRAM.replace("0.5", "0.4"), False),
         (PROGRAM.replace("self.factor * x", "x * self.factor"), False),
         (PROGRAM.replace("factor = 0.5", "factor = '0.5'"), False),
