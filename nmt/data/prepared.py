@@ -272,7 +272,7 @@ def _pairs_of_words(folder: Path, split: str) -> list[tuple[str, str]]:
 
 
 def _read_lines(path: Path) -> list[str]:
-    """Split at line feeds only: words may hold other line separators."""
+    """Split at line feeds only, as they were put together."""
     return path.read_bytes().decode("utf-8").split("\n")[:-1]
 
 

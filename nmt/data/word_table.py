@@ -116,7 +116,7 @@ def _write_numbers(pairs: Iterable[tuple[str, str]], path: Path) -> list[str]:
 
 
 def _words(sentence: str) -> list[str]:
-    """Split at blanks only, as vocabularies do: other white space is part of a word."""
+    """Split at blanks only: of what else calls itself a word, all is kept."""
     return [word for word in sentence.split(" ") if word]
 
 
