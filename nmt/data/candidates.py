@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
 
+from nmt.alone import alone
 from nmt.data.prepared import Prepared, Sides
 from nmt.data.vocabulary import SPECIAL
 from nmt.data.word_table import learn
@@ -97,7 +97,8 @@ def candidates_of(prepared: Prepared, *, most_frequent: int, translations: int) 
             raise ConfigurationError(f"data.candidates.{name}={given}: must be at least {least}")
     path = prepared.folder / f"candidates_{most_frequent}_{translations}.npz"
     if not path.exists():
-        with FileLock(path.with_suffix(".lock")):
+        held = f"candidate lists: another process makes {path}; waiting for it"
+        with alone(path.with_suffix(".lock"), held=held):
             if not path.exists():
                 log.info("candidate lists: aligning the training text")
                 _learned(prepared, most_frequent, translations).save(path)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from filelock import FileLock
 
+from nmt.alone import alone
 from nmt.data.corpus import Line, Pairs, in_blocks
 from nmt.data.language import Language
 from nmt.data.vocabulary import UNKNOWN, Vocabulary
@@ -127,7 +127,8 @@ def prepare(
     folder = cache / key
     if not folder.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        with FileLock(cache / f"{key}.lock"):
+        held = f"another process prepares these texts in {folder}; waiting for it"
+        with alone(cache / f"{key}.lock", held=held):
             if not folder.exists():
                 _make(folder, settings, train, valid, tests, preprocessing, vocabulary)
     return Prepared(folder, preprocessing)

@@ -10,18 +10,17 @@ import json
 import logging
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import hydra
 import hydra.utils
 import torch
-from filelock import FileLock, Timeout
 from lightning_fabric.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
 from omegaconf import DictConfig, OmegaConf
 
+from nmt.alone import alone
 from nmt.code import code_version
 from nmt.errors import ConfigurationError, UserError, closest
 from nmt.folder import read_summary
@@ -43,7 +42,8 @@ def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
     stage = hydra.compose("config", overrides=before)
     job = Job(before, place_of(stage, before))
     job.folder.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(job):
+    held = f"pretraining: another process is at {job.folder}; waiting for it"
+    with alone(Path(f"{job.folder}.lock"), held=held):
         if job.is_completed:
             log.info("pretraining: %s is trained already", job.folder)
             return job.folder
@@ -139,21 +139,6 @@ def fingerprint(stage: DictConfig, overrides: Sequence[str]) -> str:
 
 def _plain(node: Any) -> Any:
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-
-
-@contextmanager
-def _alone(job: Job) -> Iterator[None]:
-    """One process trains a stage; the others wait for it."""
-    lock = FileLock(f"{job.folder}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        log.info("pretraining: another process is at %s; waiting for it", job.folder)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _must_be_one_process(job: Job) -> None:

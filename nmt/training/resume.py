@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 
+from nmt.alone import alone
 from nmt.changed import LIMITS, changed
 from nmt.code import code_version
 from nmt.errors import UserError
@@ -67,17 +67,9 @@ def alone_in(folder: Path) -> Iterator[None]:
     if rank_zero_only.rank != 0:
         yield
         return
-    lock = FileLock(folder / LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UserError(f"{folder}: another process trains there; wait for it, or name another folder") from None
-    except NotImplementedError:  # by the file system
-        log.warning("%s: cannot be locked; take care that no other process trains there", folder)
-    try:
+    held = f"{folder}: another process trains there; wait for it, or name another folder"
+    with alone(folder / LOCK, held=held, waits=False):
         yield
-    finally:
-        lock.release()
 
 
 def settle(config: DictConfig, folder: Path) -> Before:
