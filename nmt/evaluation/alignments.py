@@ -32,7 +32,7 @@ def hard_scores(found: list[Links], gold: list[Gold]) -> dict[str, float]:
     return {"aer": error.error_rate, "precision": error.precision, "recall": error.recall, "f1": f1}
 
 
-class Forced(NamedTuple):
+class Judged(NamedTuple):
     """What came of making a model say the references."""
 
     scores: dict[str, float]
@@ -40,7 +40,7 @@ class Forced(NamedTuple):
     counts: np.ndarray  # (sentence, counts of its links and of its weights)
 
 
-def judged(weights: list[np.ndarray], gold: list[Gold], threshold: float | None) -> Forced:
+def judged(weights: list[np.ndarray], gold: list[Gold], threshold: float | None) -> Judged:
     """Forced alignments (target words, source words) against those made by hand."""
     found = [linked(one, threshold) for one in weights]
     both = zip(found, weights, gold, strict=True)
@@ -48,7 +48,7 @@ def judged(weights: list[np.ndarray], gold: list[Gold], threshold: float | None)
     aer, saer = in_per_cent(counts.sum(0)).tolist()
     hard = hard_scores(found, gold)
     others = {f"alignment_{name}": hard[name] for name in ("precision", "recall", "f1")}
-    return Forced({"aer": aer, "saer": saer, **others}, found, counts)
+    return Judged({"aer": aer, "saer": saer, **others}, found, counts)
 
 
 def shared_letters(number: int, line: str, preprocessing: Preprocessing) -> np.ndarray:
@@ -77,7 +77,7 @@ def between_blanks(weights: np.ndarray, source: np.ndarray, target: np.ndarray) 
 
 def forced_scores(
     translator: TextTranslator, lines: list[Line], gold: list[Gold], threshold: float | None, *, batch_size: int = 64
-) -> Forced:
+) -> Judged:
     """What the model attends to while it is made to say the references; nothing where the source is empty to it."""
     if len(gold) != len(lines):
         raise DataError(f"{len(gold)} lines of alignments for {len(lines)} pairs: each pair needs its own")

@@ -15,6 +15,7 @@ from nmt.data.batches import Batch, collate
 from nmt.data.corpus import Line, in_blocks, in_step, read_lines
 from nmt.data.prepared import EncodedText, Sides
 from nmt.errors import ConfigurationError, DataError
+from nmt.evaluation import likelihood
 from nmt.search.alignment import of_words, to_words
 from nmt.search.forced import force
 from nmt.search.nbest import WITHIN, nbest_line, read_nbest_line
@@ -41,18 +42,13 @@ def scored(translator: TextTranslator, lines: Iterator[Line], *, batch_size: int
 
 @torch.inference_mode()
 def perplexity(translator: TextTranslator, lines: list[Line], *, batch_size: int = 64) -> dict[str, float]:
-    """Of the references, forced: nats per piece, and perplexity per word; end symbols count as words.
+    """Of the references, forced; with the loss of a piece.
 
     Pairs whose source preprocessing leaves empty are left out, as in validation.
     """
-    ends_word = translator.languages.target.vocabulary.ends_word
-    nats, pieces, words = 0.0, 0, 0
-    for batch in _batches(translator, _encoded(translator, _preprocessed(translator, lines)), batch_size):
-        target = batch.target_words.cpu().numpy()
-        nats += float(translator.model.loss(batch).likelihood)
-        pieces += len(target)
-        words += int(ends_word[target].sum())
-    return {"loss": nats / pieces, "perplexity": float(np.exp(nats / words))}
+    ends_word = torch.from_numpy(translator.languages.target.vocabulary.ends_word).to(translator.device)
+    batches = _batches(translator, _encoded(translator, _preprocessed(translator, lines)), batch_size)
+    return likelihood.scores(sum(likelihood.counts(translator.model, batch, ends_word) for batch in batches))
 
 
 def _preprocessed(translator: TextTranslator, lines: list[Line]) -> Sides:

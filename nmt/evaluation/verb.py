@@ -23,7 +23,7 @@ from nmt.data.module import TranslationData
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import ConfigurationError, DataError, NoFileError, closest
 from nmt.evaluation.adequacy import over_and_under_translation, unattended
-from nmt.evaluation.alignments import Forced, forced_scores
+from nmt.evaluation.alignments import Judged, forced_scores
 from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
 from nmt.evaluation.by_length import by_length, longer_than
 from nmt.evaluation.given import perplexity
@@ -182,14 +182,14 @@ def _translated(
     return Said([replaced(translation) for translation in translations], unreplaced, in_parts, empty, seconds)
 
 
-def _forced(translator: TextTranslator, test: TestSet, settings: DictConfig) -> Forced | None:
+def _forced(translator: TextTranslator, test: TestSet, settings: DictConfig) -> Judged | None:
     """Where the test set comes with alignments."""
     if test.gold is None:
         return None
     return forced_scores(translator, test.lines, test.gold, settings.link_threshold, batch_size=settings.batch_size)
 
 
-def _write(folder: Path, test: TestSet, said: Said, forced: Forced | None, scores: dict[str, Any]) -> None:
+def _write(folder: Path, test: TestSet, said: Said, forced: Judged | None, scores: dict[str, Any]) -> None:
     """All of it, or what was there before stays; the scores last: where they are, everything else is."""
     free_links = (pharaoh(links(translation.word_alignment())) for translation in said.translations)
     sentences = map(_as_json, test.lines, zip(*test.references, strict=True), said.translations)

@@ -13,6 +13,7 @@ from nmt.data.batches import Batch
 from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
 from nmt.errors import ConfigurationError, UserError
+from nmt.evaluation import likelihood
 from nmt.evaluation.bleu import corpus_bleu
 from nmt.model.translator import Translator
 from nmt.search.beam import Hypothesis, search
@@ -102,15 +103,12 @@ class Training(pytorch_lightning.LightningModule):
         self.log("train/loss", self.nats_per_piece, prog_bar=True, batch_size=1, rank_zero_only=True)
 
     def on_validation_epoch_start(self) -> None:
-        self.totals = torch.zeros(3, dtype=torch.float64)  # nats, pieces with end symbols, words with end symbols
+        self.totals = torch.zeros(3, dtype=torch.float64)  # as likelihood.counts has them
         self.translated, self.batches = {}, []
 
     def validation_step(self, batch: Batch, _: int) -> None:
-        nats = self.model.loss(batch).likelihood
-        pieces = len(batch.target_words)
-        words = self.ends_word[batch.target_words].sum()
-        self.totals += torch.tensor([float(nats), pieces, float(words)], dtype=torch.float64)
-        if not self.trainer.sanity_checking and pieces:
+        self.totals += likelihood.counts(self.model, batch, self.ends_word)
+        if not self.trainer.sanity_checking and len(batch.target_words):
             how = self.validation_search
             found = search(self.model, batch.source, batch.source_lengths, how, candidates=self.candidates)
             self.translated.update(
@@ -120,14 +118,13 @@ class Training(pytorch_lightning.LightningModule):
     def on_validation_epoch_end(self) -> None:
         if self.trainer.sanity_checking:
             return
-        nats, pieces, words = summed(self.totals, self.device).tolist()
         language = self.prepared.languages.target
         said = gathered({sentence: language.words(best.words) for sentence, best in self.translated.items()})
         references = self.prepared.words("valid", "target")
         numbers = sorted(said)  # all of them, unless trainer.limit_val_batches cuts the set
         bleu = corpus_bleu([said[number] for number in numbers], [references[number] for number in numbers])
-        scores = {"valid/loss": nats / pieces, "valid/perplexity": perplexity(nats / words), "valid/bleu": bleu.score}
-        self.log_dict(scores, prog_bar=True, rank_zero_only=False)
+        scores = likelihood.scores(summed(self.totals, self.device)) | {"bleu": bleu.score}
+        self.log_dict({f"valid/{name}": one for name, one in scores.items()}, prog_bar=True, rank_zero_only=False)
 
     def configure_optimizers(self) -> dict[str, Any]:
         optimizer = self.make_optimizer(self.model.parameters())
@@ -182,11 +179,6 @@ class Training(pytorch_lightning.LightningModule):
             torch.cuda.set_rng_state(self.random_state_of_gpu, self.device)
         if self.global_rank:  # or shares of a batch, which are of like length, would have the same dropout
             torch.manual_seed(torch.initial_seed() + 1_000_003 * self.global_rank + self.trainer.global_step)
-
-
-def perplexity(nats: float) -> float:
-    """Of nats per word; infinite where it is beyond numbers."""
-    return float(torch.tensor(nats, dtype=torch.float64).exp())
 
 
 def parameter_counts(model: nn.Module) -> dict[str, int]:
