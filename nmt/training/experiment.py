@@ -29,7 +29,7 @@ from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
 from nmt.errors import UserError, first_line
 from nmt.evaluation.verb import evaluate_run, test_set
-from nmt.folder import CANDIDATES, CHECKPOINTS, CONFIG, is_scored
+from nmt.folder import CHECKPOINTS, CONFIG, is_scored
 from nmt.machine import machine
 from nmt.resolvers import starts_from_another
 from nmt.run import build_model, load_checkpoint
@@ -48,7 +48,6 @@ from nmt.training.resume import (
     settle,
 )
 from nmt.training.transfer import initialize_from
-from nmt.whole import write_text
 
 log = logging.getLogger(__name__)
 
@@ -199,16 +198,10 @@ def _say_what_changed(config: DictConfig) -> None:
 def compose_module(
     config: DictConfig, prepared: Prepared, folder: Path, candidates: Candidates | None = None
 ) -> Training:
-    """The LightningModule; the model's vocabulary sizes are known only now. Vocabularies and candidate lists are put
-    into the run's folder."""
+    """The LightningModule; the model's vocabulary sizes are known only now."""
     source, target = (language.vocabulary for language in prepared.languages)
     config.model.source_vocabulary_size, config.model.target_vocabulary_size = len(source), len(target)
     vocabularies = {"source": source.to_json(), "target": target.to_json()}
-    if rank_zero_only.rank == 0:
-        for side, text in vocabularies.items():
-            write_text(folder / f"{side}.tokenizer.json", text)
-        if candidates is not None:
-            candidates.save(folder / CANDIDATES)
     record = {"config": OmegaConf.to_container(config), "vocabularies": vocabularies}  # before building resolves it
     return Training(
         model=build_model(config),

@@ -14,17 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.command import explain, quoted
-from nmt.folder import SUMMARY, read_summary
+from nmt.folder import CANDIDATES, SUMMARY, read_summary
 from nmt.launch.job import IS_JOB
 from nmt.signals import ENDING, raising
+from nmt.training.module import Training
 from nmt.training.resume import Before, keep_composition
-from nmt.whole import write_json
+from nmt.whole import write_json, write_text
 
 log = logging.getLogger(__name__)
 
@@ -50,16 +51,25 @@ class Record:
 
 
 class Beginning(Callback):
-    """What was completed stays so until it is trained further: all that can be refused is refused before."""
+    """What was completed stays as it is until it is trained further: all that can be refused is refused before."""
 
     def __init__(self, record: Record):
         self.record = record
         self.trained = False
 
-    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, module: Training) -> None:
         self.trained = True
         if not self.record.begun:
             self.record.begin()
+        if trainer.is_global_zero:
+            self._put_words(module)
+
+    def _put_words(self, module: Training) -> None:
+        folder = self.record.folder
+        for side, text in module.record["vocabularies"].items():
+            write_text(folder / f"{side}.tokenizer.json", text)
+        if module.candidates is not None:
+            module.candidates.save(folder / CANDIDATES)
 
 
 @contextmanager

@@ -257,13 +257,13 @@ def test_a_run_is_gone_on_with_over_other_texts_where_asked_and_never_over_other
     assert "holds a run on other data (texts to train on or to validate by changed)" in refused.stderr
     assert said == {name: (tmp_path / "run" / name).read_text() for name in said}
     command("train", *settings, "resume=true", cwd=tmp_path)
-    told = (tmp_path / "run" / "summary.json").read_text()
-    summary = json.loads(told)
+    told = {name: (tmp_path / "run" / name).read_text() for name in ("summary.json", "target.tokenizer.json")}
+    summary = json.loads(told["summary.json"])
     assert (summary["steps"], summary["went_on_with"]) == (4, f"{tmp_path}/run/checkpoints/last.ckpt")
     (tmp_path / "train.de").write_text((tmp_path / "train.de").read_text().replace("Nummer", "Ziffer"))
     refused = command("train", *settings, "trainer.max_steps=6", "resume=true", cwd=tmp_path, check=False)
     assert "last.ckpt: is of other vocabularies than those of the data" in refused.stderr
-    assert (tmp_path / "run" / "summary.json").read_text() == told
+    assert told == {name: (tmp_path / "run" / name).read_text() for name in told}
 
 
 def test_a_users_own_files_go_the_whole_road(of_own_files, tmp_path):
