@@ -108,34 +108,6 @@ def validated_then_killed(folder: Path, step: int) -> None:
     log.log_metrics({"valid/loss": 1.0}, step)
 
 
-@pytest.mark.slow
-def test_a_validation_that_was_broken_off_is_done_again(tmp_path):
-    folder, long = (
-        tmp_path / "run",
-        ("data.valid.count=1500", "trainer.max_epochs=2", "callbacks.last.every_steps=null"),
-    )
-    trained(tmp_path / "whole", *long)
-    broken_off = 0
-    for delay in (0.4, 0.8, 1.2, 1.6, 2.4, 3.6, 5.4):  # a busy machine takes longer
-        running = started(folder, *long)
-        for line in running.stderr:
-            if "run folder" in line:
-                break
-        time.sleep(delay)
-        running.send_signal(signal.SIGTERM)
-        _, said = running.communicate(timeout=60)
-        assert running.returncode in (143, 0, -signal.SIGTERM), said  # the last where it had ended already
-        loops = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["loops"]["fit_loop"]
-        if loops[VALIDATION]["current"]["ready"] == 1:
-            broken_off += 1
-            validated_then_killed(folder, loops["epoch_loop.state_dict"]["_batches_that_stepped"])
-        if broken_off > 1 or running.returncode == 0:
-            break
-    trained(folder, *long)
-    assert_the_same(folder, tmp_path / "whole")
-    assert broken_off
-
-
 BROKEN_OFF_THEN_KILLED = """
 import os, runpy, signal, sys
 from nmt.training import checkpoints
@@ -156,28 +128,37 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 
 
+def stopped_at(moment: str, sent: signal.Signals, folder: Path, *more: str) -> int:
+    """The status of a run that gets the signal there, in the second validation."""
+    command = [sys.executable, "-c", BROKEN_OFF_THEN_KILLED, moment, str(int(sent)), ROOT / "train.py"]
+    settings = [*SETTINGS, *more, f"hydra.run.dir={folder}"]
+    return subprocess.run([*command, *settings], cwd=ROOT, capture_output=True, text=True, timeout=100).returncode
+
+
+@pytest.mark.slow
+def test_a_validation_that_was_broken_off_is_done_again(tmp_path):
+    folder = tmp_path / "run"
+    long = ("data.valid.count=1500", "trainer.max_epochs=2", "callbacks.last.every_steps=null")
+    trained(tmp_path / "whole", *long)
+    assert stopped_at("on_validation_batch_end", signal.SIGTERM, folder, *long) == 143
+    loops = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["loops"]["fit_loop"]
+    assert loops[VALIDATION]["current"]["ready"] == 1
+    validated_then_killed(folder, loops["epoch_loop.state_dict"]["_batches_that_stepped"])
+    assert "from step 14" in trained(folder, *long)
+    assert_the_same(folder, tmp_path / "whole")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("callbacks", ["default", "ema"])
 def test_a_validation_done_again_is_done_once(callbacks, tmp_path):
     """Broken off, then done again and saved, and killed then: what was saved is of a validation that ended, and of the
     weights that are trained, not of those that are validated."""
-    more = (f"callbacks={callbacks}", "trainer.max_epochs=3")
+    folder, more = tmp_path / "run", (f"callbacks={callbacks}", "trainer.max_epochs=3")
     trained(tmp_path / "whole", *more)
-    for moment, sent, status in (
-        ("on_validation_batch_end", signal.SIGTERM, 143),
-        ("on_validation_end", signal.SIGKILL, -signal.SIGKILL),
-    ):
-        command = [sys.executable, "-c", BROKEN_OFF_THEN_KILLED, moment, str(int(sent)), ROOT / "train.py"]
-        ran = subprocess.run(
-            [*command, *SETTINGS, *more, f"hydra.run.dir={tmp_path}/run"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
-        assert ran.returncode == status, ran.stderr
-    assert "from step 14" in trained(tmp_path / "run", *more)
-    assert_the_same(tmp_path / "run", tmp_path / "whole")
+    assert stopped_at("on_validation_batch_end", signal.SIGTERM, folder, *more) == 143
+    assert stopped_at("on_validation_end", signal.SIGKILL, folder, *more) == -signal.SIGKILL
+    assert "from step 14" in trained(folder, *more)
+    assert_the_same(folder, tmp_path / "whole")
 
 
 @pytest.mark.slow
