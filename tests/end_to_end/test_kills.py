@@ -132,7 +132,7 @@ def stopped_at(moment: str, sent: signal.Signals, folder: Path, *more: str) -> i
     """The status of a run that gets the signal there, in the second validation."""
     command = [sys.executable, "-c", BROKEN_OFF_THEN_KILLED, moment, str(int(sent)), ROOT / "train.py"]
     settings = [*SETTINGS, *more, f"hydra.run.dir={folder}"]
-    return subprocess.run([*command, *settings], cwd=ROOT, capture_output=True, text=True, timeout=100).returncode
+    return subprocess.run([*command, *settings], cwd=ROOT, timeout=100).returncode
 
 
 @pytest.mark.slow
