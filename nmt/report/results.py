@@ -4,8 +4,8 @@ A study is a question, the commands that answer it, and the folders their runs l
 NAME` compares its runs as compare.py does and keeps the tables, with a row for every run, as docs/results/NAME.json,
 with the paper's table where a sweep made one; the page of the comparison goes beside the runs. Then, or alone, the
 Markdown is made of all that is kept: no number of a table was ever typed; what a study asks and how it is read is
-written by hand. Each completed run is kept in small, too, and put back where it is not there: with `restore NAME`
-first, a study goes on elsewhere, and nothing is trained twice.
+written by hand, with {figures} of its tables filled in. Each completed run is kept in small, too, and put back where it
+is not there: with `restore NAME` first, a study goes on elsewhere, and nothing is trained twice.
 """
 
 import re
@@ -24,6 +24,7 @@ from nmt.report.kept import keep_runs, put_back
 from nmt.report.markdown import alignment, clock, sections, table
 from nmt.report.overview import in_short
 from nmt.report.paper_table import TABLE, markdown
+from nmt.report.quoted import with_figures
 from nmt.report.reading import UnreadableError, is_number, read_json, read_yaml
 from nmt.report.runs import RunFolder, find_runs
 from nmt.report.settings import name_runs, of_the_model
@@ -35,7 +36,8 @@ HOW = "a study's commands stand in docs/results.md"
 HEAD = """# Results
 
 Made by `python -m nmt.report.results` from what lies in [results/](results/): tables, which say what `compare.py` said
-of the runs, and each tested run in small. What stands before and under the tables is written by hand. Every study names
+of the runs, and each tested run in small. What stands before and above the tables is written by hand; figures of a
+table in it are filled in from the table. Every study names
 its commands; `python -m nmt.report.results keep NAME` compares the runs anew and keeps them and what they say, `restore
 NAME` puts kept runs back, so that the commands go on where they were. One row is trained anew by its study's command
 with that choice and another `sweep=` (restored, it would count as completed), then evaluated as there; another kind of
@@ -122,7 +124,7 @@ def results(studies: Mapping[str, Any]) -> str:
     parts = [HEAD, _contents(studies, kept)]
     for name, study in studies.items():
         parts += [f"## {study['title']}\n\n{study['question'].strip()}\n\n", _commands(study["commands"])]
-        parts.append(_kept(kept[name], study) if name in kept else "\nNot run yet.\n")
+        parts.append(_kept(name, kept, study) if name in kept else "\nNot run yet.\n")
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
@@ -131,7 +133,8 @@ def _contents(studies: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
     for name, study in studies.items():
         states = [run["status"] for run in kept[name]["runs"]] if name in kept else []
         done = f"{states.count('completed')} of {study.get('planned', len(states))} runs" if states else "not run yet"
-        rows.append([f"[{study['title']}](#{_anchor(study['title'])})", study.get("finding", done)])
+        told = with_figures(study["finding"], name, kept) if name in kept and "finding" in study else done
+        rows.append([f"[{study['title']}](#{_anchor(study['title'])})", told])
     return "\n".join(table(rows)) + "\n"
 
 
@@ -144,19 +147,20 @@ def _commands(commands: list[str]) -> str:
     return "".join(f"    {line}\n" for command in commands for line in command.strip().splitlines())
 
 
-def _kept(kept: Mapping[str, Any], study: Mapping[str, Any]) -> str:
+def _kept(name: str, kept: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     """What was found in the open, all else folded."""
-    tests, parts = kept["tests"], []
+    own, parts = kept[name], []
+    tests = own["tests"]
     if study.get("reading"):
-        parts.append(f"### What it says\n\n{study['reading'].strip()}\n")
-    parts += [markdown(paper, level=3) for paper in kept.get("papers", [])]
+        parts.append(f"### What it says\n\n{with_figures(study['reading'].strip(), name, kept)}\n")
+    parts += [markdown(paper, level=3) for paper in own.get("papers", [])]
     if study.get("asks") == "alignment":
         parts += [f"### In short\n\n{alignment(tables)}" for tables in tests.values()]
     elif tests:
         parts.append(in_short(tests))
     parts += [_folded(f"All tables of {test}", sections(tables, level=4)) for test, tables in tests.items()]
-    parts.append(_folded("The runs", _runs(kept["runs"])))
-    if (waiting := study.get("planned", 0) - len(kept["runs"])) > 0:
+    parts.append(_folded("The runs", _runs(own["runs"])))
+    if (waiting := study.get("planned", 0) - len(own["runs"])) > 0:
         parts.append(f"{waiting} more {'has' if waiting == 1 else 'have'} not begun.\n")
     return "\n".join(parts)
 
