@@ -26,6 +26,7 @@ from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.folder import BEST, CANDIDATES, CHECKPOINTS, LAST, PREVIOUS, WORD_TABLE, read_summary
 from nmt.model.translator import Translator
 from nmt.trust import check_references, trust
+from nmt.whole import whole
 
 if TYPE_CHECKING:
     from nmt.data.module import TranslationData  # and with it Lightning, which translating does not need
@@ -130,17 +131,16 @@ def _check(path: Path) -> None:
 def save_checkpoint(stored: Mapping[str, Any], path: Path, before: Path | None = None) -> None:
     """Whole or not at all: written beside its place, out to the disk, and moved there; what was there to `before`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{path.name}.*.draft"):  # by a process that was killed
+    for left in path.parent.glob(f".{path.name}.*"):  # by a process that was killed
         left.unlink(missing_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
-        with draft.open("wb") as file:
-            torch.save(stored, file)
-            file.flush()
-            os.fsync(file.fileno())
-        if before is not None and path.exists():
-            path.replace(before)
-        draft.replace(path)
+        with whole(path) as draft:
+            with draft.open("wb") as file:
+                torch.save(stored, file)
+                file.flush()
+                os.fsync(file.fileno())
+            if before is not None and path.exists():
+                path.replace(before)
     except (OSError, RuntimeError) as error:
         cause = error if isinstance(error, OSError) else error.__context__  # torch's own error comes after the disk's
         if not isinstance(cause, OSError):
@@ -148,8 +148,6 @@ def save_checkpoint(stored: Mapping[str, Any], path: Path, before: Path | None =
         raise UserError(
             f"{path}: cannot be written ({cause.strerror}); the same command goes on once it can"
         ) from error
-    finally:
-        draft.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)

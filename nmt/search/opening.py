@@ -30,14 +30,7 @@ def opened(settings: DictConfig) -> tuple[list[Run], TextTranslator]:
         _check_same_languages(runs[0], run)
     members = [Member(_model_of(run, settings.device, settings.int8), run.config.data.source_end) for run in runs]
     ensemble = Ensemble(members, weights=settings.weights, average=settings.average)
-    translator = TextTranslator(
-        ensemble,
-        runs[0].languages,
-        source_end=ensemble.source_end,
-        device=_device(settings.device),
-        candidates=runs[0].candidates(settings.candidates),
-    )
-    return runs, translator
+    return runs, _translator(ensemble, ensemble.source_end, runs[0], settings.device, settings.candidates)
 
 
 def paths_of(settings: DictConfig) -> list[str]:
@@ -57,12 +50,15 @@ def paths_of(settings: DictConfig) -> list[str]:
 
 
 def translator_of(run: Run, device: str, candidates: bool | None = None, *, int8: bool = False) -> TextTranslator:
+    return _translator(_model_of(run, device, int8), run.config.data.source_end, run, device, candidates)
+
+
+def _translator(
+    model: Translator | Ensemble, source_end: bool, run: Run, device: str, candidates: bool | None
+) -> TextTranslator:
+    """With the words of that run."""
     return TextTranslator(
-        _model_of(run, device, int8),
-        run.languages,
-        source_end=run.config.data.source_end,
-        device=_device(device),
-        candidates=run.candidates(candidates),
+        model, run.languages, source_end=source_end, device=_device(device), candidates=run.candidates(candidates)
     )
 
 
