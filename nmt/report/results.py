@@ -43,7 +43,9 @@ NAME` puts kept runs back, so that the commands go on where they were. One row i
 with that choice and another `sweep=` (restored, it would count as completed), then evaluated as there; another kind of
 processor gives other weights. Test sets were translated when a system's training had ended; tables were made while
 other seeds were still trained. Settings and search were chosen on the validation set; where a system was added because
-of what others did, its study says so. A + behind a commit: files of the project were changed since.
+of what others did, its study says so. A + behind a commit: files of the project were changed since. *Over sentences*:
+it would be seen on other sentences of the kind; *over seeds*: with models trained anew; a difference *holds* where both
+are shown.
 """
 
 
