@@ -11,10 +11,11 @@ def gru(
     hidden: Float[Tensor, "hypothesis hidden"],
 ) -> Float[Tensor, "hypothesis hidden"]:
     """s = z ⊙ s' + (1 − z) ⊙ tanh(x_n + r ⊙ u_n);  r, z = σ(x + u); x from the inputs, u from the state s'."""
-    size = hidden.shape[1]
-    reset_update = torch.sigmoid(inputs[:, : 2 * size] + recurrent[:, : 2 * size])
-    reset, update = reset_update.chunk(2, dim=1)
-    candidate = torch.tanh(torch.addcmul(inputs[:, 2 * size :], reset, recurrent[:, 2 * size :]))
+    sizes = (2 * hidden.shape[1], hidden.shape[1])
+    x, x_n = inputs.split(sizes, dim=1)  # the gradient of a slice is filled as large as the whole
+    u, u_n = recurrent.split(sizes, dim=1)
+    reset, update = torch.sigmoid(x + u).chunk(2, dim=1)
+    candidate = torch.tanh(torch.addcmul(x_n, reset, u_n))
     return torch.lerp(candidate, hidden.to(candidate.dtype), update)
 
 
