@@ -40,6 +40,17 @@ class Apart(NamedTuple):
     difference_high: float | None
 
 
+class Longer(NamedTuple):
+    """How much more a system gains over the baseline on sentences longer than so many words than on all others; the
+    95 % interval, where there are enough of both."""
+
+    than: int
+    sentences: int
+    difference: float
+    difference_low: float | None
+    difference_high: float | None
+
+
 def by_length(
     source_lengths: list[int],
     statistics: np.ndarray,
@@ -72,6 +83,38 @@ def compare_by_length(
     return told
 
 
+def compare_longer(
+    source_lengths: list[int],
+    own: np.ndarray,
+    systems: Mapping[str, np.ndarray],
+    *,
+    bounds: tuple[int, ...] = BOUNDS,
+    resamples: int = 1000,
+    seed: int = 1,
+) -> dict[str, list[Longer]]:
+    """For each bound with sentences on both of its sides, which are drawn anew within each bucket."""
+    numbers = _numbers(source_lengths, bounds)
+    there = sorted({number for number in numbers.tolist() if number >= 0})
+    buckets = [numbers == number for number in there]
+    drawn = [draws(int(which.sum()), resamples, seed + place) for place, which in enumerate(buckets)]
+    baseline = _totals(own, buckets, drawn)
+    told: dict[str, list[Longer]] = {}
+    for name, statistics in systems.items():
+        gains, system = [], _totals(statistics, buckets, drawn)
+        for place, number in enumerate(there[:-1], start=1):
+            shorter, longer = (
+                mean_bleu(system[side].sum(0)) - mean_bleu(baseline[side].sum(0))
+                for side in (slice(place), slice(place, None))
+            )
+            count = int((numbers > number).sum())
+            fewest = min(count, int((numbers >= 0).sum()) - count)
+            found, *samples = longer - shorter
+            sure = interval(np.array(samples), fewest) if fewest >= ENOUGH else (None, None)
+            gains.append(Longer(bounds[number], count, float(found), *sure))
+        told[name] = gains
+    return told
+
+
 def longer_than(
     source_lengths: list[int],
     statistics: np.ndarray,
@@ -100,8 +143,21 @@ def bucket_names(bounds: tuple[int, ...], first: int) -> list[str]:
     return [*names, f">{bounds[-1]}"]
 
 
+def _numbers(source_lengths: list[int], bounds: tuple[int, ...]) -> np.ndarray:
+    """Of each source its bucket, −1 where it has no word."""
+    return np.where(np.array(source_lengths) > 0, bucket_numbers(source_lengths, bounds), -1)
+
+
+def _totals(statistics: np.ndarray, buckets: Sequence[np.ndarray], drawn: Sequence[np.ndarray]) -> np.ndarray:
+    """(bucket, run, 1 + draw, 10): what is counted in each, then what is in each draw from it."""
+    inside = [statistics[:, which] for which in buckets]
+    return np.stack(
+        [np.concatenate([one.sum(1, keepdims=True), times @ one], 1) for times, one in zip(drawn, inside, strict=True)]
+    )
+
+
 def _chosen(source_lengths: list[int], bounds: tuple[int, ...]) -> list[tuple[str, np.ndarray]]:
-    number = np.where(np.array(source_lengths) > 0, bucket_numbers(source_lengths, bounds), -1)
+    number = _numbers(source_lengths, bounds)
     names = bucket_names(bounds, first=1)
     return [(name, which) for place, name in enumerate(names) if (which := number == place).any()]
 

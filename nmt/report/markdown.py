@@ -12,6 +12,10 @@ ADEQUACY = (
     "left out are what precision and recall of single words lack, synonyms among them: a worse translation has more of "
     "both. What is said again is nearer to what coverage is for."
 )
+LONGER = (
+    "How much more BLEU a system gains over the baseline on sentences longer than so many source words than on all "
+    "others (how many are longer), with its 95 % interval over sentences."
+)
 ALIGNMENT = (
     "Of attention while the references are said, in per cent; less is better. SAER takes the weights as they are, so "
     "that it changes with how sharp they are, and where they do not sum to one."
@@ -60,6 +64,8 @@ def _parts(tables: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     if others := _other_scores(tables, besides=(*FIRST, *tested, *aligned)):
         yield "Other scores", others
     yield "BLEU by source length", _by_length(tables)
+    if longer := _longer(tables.get("longer", {})):  # earlier code kept none
+        yield "Gain on longer sentences", longer
     rates = _rates(tables["adequacy"], tables["baseline"], tested)
     yield "Over- and under-translation", [ADEQUACY, "", *rates]
     if aligned:
@@ -149,6 +155,14 @@ def _by_length(tables: Mapping[str, Any]) -> list[str]:
     return [about, "", *table(filled([heads, *rows]))]
 
 
+def _longer(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    counts = {one["than"]: one["sentences"] for of_system in found.values() for one in of_system}
+    heads = ["system", *(f">{than} ({count})" for than, count in counts.items())]
+    rows = ([system, *map(_with_interval, of_system)] for system, of_system in found.items())
+    told = filled([heads, *rows])
+    return [LONGER, "", *table(told)] if told and len(told[0]) > 1 else []
+
+
 def _of_length(bucket: Mapping[str, Any], is_baseline: bool) -> str:
     if bucket["low"] is None:
         return ""
@@ -156,8 +170,14 @@ def _of_length(bucket: Mapping[str, Any], is_baseline: bool) -> str:
         return f"{bucket['bleu']:.2f} [{bucket['low']:.1f}, {bucket['high']:.1f}]"
     if bucket.get("difference_low") is None:  # kept by earlier code
         return f"{bucket['bleu']:.2f}"
-    low, high = signed(bucket["difference_low"]), signed(bucket["difference_high"])
-    return f"{bucket['bleu']:.2f} {signed(bucket['difference'])} [{low}, {high}]"
+    return f"{bucket['bleu']:.2f} {_with_interval(bucket)}"
+
+
+def _with_interval(told: Mapping[str, Any]) -> str:
+    """Nothing, where too few sentences are there to tell how sure it is."""
+    if told["difference_low"] is None:
+        return ""
+    return f"{signed(told['difference'])} [{signed(told['difference_low'])}, {signed(told['difference_high'])}]"
 
 
 def apart(difference: Mapping[str, Any]) -> str:

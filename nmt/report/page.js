@@ -214,6 +214,18 @@ function ofLength(row, bucket) {
   return ` ${signed(bucket.difference)} [${signed(bucket.difference_low)}, ${signed(bucket.difference_high)}]`;
 }
 
+/** How much more systems gain on longer sentences than on all others, opened on demand. */
+function longerTable() {
+  const told = Object.entries(tables.longer).map(([system, gains]) => [system, gains.filter(gain => gain.difference_low !== null)]);
+  const counts = new Map(told.flatMap(([, gains]) => gains.map(gain => [gain.than, gain.sentences])));
+  if (!counts.size) return null;
+  const head = make("tr", {}, make("th", { scope: "col" }, "system"), ...[...counts].map(([than, count]) => make("th", { scope: "col", class: "number" }, `>${than} (${count})`)));
+  const rows = told.map(([system, gains]) => make("tr", {}, make("th", { scope: "row" }, system), ...gains.map(gain =>
+    make("td", { class: "number" }, signed(gain.difference), make("span", { class: "sd" }, ` [${signed(gain.difference_low)}, ${signed(gain.difference_high)}]`)))));
+  return make("details", { id: "longer", looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, "Gain on longer sentences as a table: how much more BLEU over the baseline than on all others, with its 95 % interval"),
+    make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, make("thead", {}, head), make("tbody", {}, ...rows))));
+}
+
 function lengthsAndErrors() {
   const buckets = new Map(Object.values(tables.by_length).flat().map(bucket => [bucket.name, bucket.sentences]));
   const names = [...buckets.keys()];
@@ -236,7 +248,8 @@ function lengthsAndErrors() {
     ratesTable("adequacy", "Over- and under-translation as a table: for each 100 words of the first reference, in words as BLEU counts them"),
     ...(tables.alignment[tables.baseline] ? [ratesTable("alignment", "Alignment error as a table: of attention while the references are said, in per cent")] : []),
     make("details", { looks: { marginTop: "0.6rem" } }, make("summary", { class: "small soft" }, "BLEU by length as a table: behind it the difference to the baseline on these sentences with its 95 % interval; the baseline has the interval of its own BLEU"),
-      make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, head, make("tbody", {}, ...rows)))));
+      make("div", { class: "card scroll", looks: { marginTop: "0.4rem" } }, make("table", { class: "table" }, head, make("tbody", {}, ...rows)))),
+    longerTable());
 }
 
 function sentences() {

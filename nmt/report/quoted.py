@@ -4,6 +4,7 @@
     {bleu_tokenized of words less 39.00 and 31.25:.1f} what was published elsewhere is given as it is, for each test set
     {chrf of words less attention=additive on test_2017:.1f}
     {bleu of four_seeds less chrf of dot}              as another score has it
+    {gain_beyond_30 of interactive}                    of the table of gains on longer sentences
     {bleu of best_2 less attention=dot & local_m}      their mean
 
 A system is named as in the tables, or by a part that no other name has; behind a figure may stand: in STUDY, another's.
@@ -20,6 +21,7 @@ FIGURE = re.compile(
     r"(?P<score>\w+) of (?P<system>.+?)"
     r"(?: less (?P<other>.+?))?(?: on (?P<test>\S+?))?(?: in (?P<study>\w+))?(?::(?P<form>\.\df))?"
 )
+GAIN_BEYOND = re.compile(r"gain_beyond_(\d+)")
 PUBLISHED = re.compile(r"\d+\.\d+(?: and \d+\.\d+)*")
 
 
@@ -63,6 +65,9 @@ def _value(part: str, score: str, tables: Mapping[str, Any], where: str) -> floa
     for kind in ("adequacy", "alignment"):
         if rate := tables[kind].get(system, {}).get(score):
             return rate["value"]
+    if beyond := GAIN_BEYOND.fullmatch(score):
+        gains = {str(gain["than"]): gain for gain in tables.get("longer", {}).get(system, [])}
+        return gains[_named(beyond[1], list(gains), "length", where)]["difference"]
     scores = rows[system]["scores"] | {"validation": rows[system]["validation"]}
     told = scores[_named(score, list(scores), "score", where)]
     if told is None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.evaluation import adequacy, alignment_error
-from nmt.evaluation.by_length import BOUNDS, compare_by_length
+from nmt.evaluation.by_length import BOUNDS, compare_by_length, compare_longer
 from nmt.evaluation.significance import compare_rates, compare_systems, over_seeds, spread_over_seeds
 from nmt.report.compared import Compared, Field, System, not_independent
 from nmt.report.evaluated import Sentence
@@ -39,7 +39,7 @@ def tabulated(found: Field, resamples: int, together: int = 1) -> dict[str, Any]
         "spread_over_seeds": over._asdict() if over else None,
         "settings": list(found.systems[0].settings),
         "systems": [_row(system, differences.get(system.name)) for system in found.systems],
-        "by_length": _by_length(found, resamples),
+        **_by_length(found, resamples),
         "adequacy": _adequacy(found, drawing),
         "alignment": _alignment(found, drawing),
         "not_compared": [one._asdict() for one in found.left_out],
@@ -191,10 +191,15 @@ def _length(sentence: Sentence) -> int:
     return len(words) - (words[-1] == SPECIAL[END]) if words else len(sentence.source.split())
 
 
-def _by_length(found: Field, resamples: int) -> dict[str, list[dict[str, Any]]]:
+def _by_length(found: Field, resamples: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Lengths are those of the baseline's source words."""
     lengths = [_length(one) for one in found.baseline.members[0].on.sentences]
     bounds = BOUNDS if np.percentile(lengths, 95) > LONG else SHORT_BOUNDS
-    statistics = {system.name: system.statistics for system in found.systems}
-    told = compare_by_length(lengths, found.baseline.statistics, statistics, bounds=bounds, resamples=resamples)
-    return {name: [bucket._asdict() | apart._asdict() for bucket, apart in of] for name, of in told.items()}
+    own, statistics = found.baseline.statistics, {system.name: system.statistics for system in found.systems}
+    told = compare_by_length(lengths, own, statistics, bounds=bounds, resamples=resamples)
+    others = {name: of_system for name, of_system in statistics.items() if name != found.baseline.name}
+    longer = compare_longer(lengths, own, others, bounds=bounds, resamples=resamples)
+    return {
+        "by_length": {name: [bucket._asdict() | apart._asdict() for bucket, apart in of] for name, of in told.items()},
+        "longer": {name: [one._asdict() for one in of_system] for name, of_system in longer.items()},
+    }

@@ -5,7 +5,14 @@ import pytest
 
 from nmt.errors import ConfigurationError
 from nmt.evaluation.bleu import corpus_bleu, sentence_statistics
-from nmt.evaluation.by_length import ENOUGH, bucket_names, by_length, compare_by_length, longer_than
+from nmt.evaluation.by_length import (
+    ENOUGH,
+    bucket_names,
+    by_length,
+    compare_by_length,
+    compare_longer,
+    longer_than,
+)
 from nmt.evaluation.significance import draws
 
 REFERENCES = ["a b c d e", "f g h i j k", "l m n o p", "q r s t u v w", "a b c d"]
@@ -90,6 +97,38 @@ def test_systems_are_set_apart_by_the_same_draws_in_each_bucket():
     )
     assert (last.difference_low, last.difference_high) == (None, None)  # of ten sentences
     assert {apart for _, apart in found["own"]} == {(0.0, 0.0, 0.0), (0.0, None, None)}
+
+
+def test_a_gain_on_longer_sentences_is_over_that_on_all_others():
+    lengths = [4, 7, 12, 15, 25] * 10
+    said, wanted = HYPOTHESES * 10, REFERENCES * 10
+    others = ["a b c d e", "f g", "l m x", "q r s t", "a b"] * 10
+    own, other = (counted(lines, [wanted]) for lines in (said, others))
+    (first, second) = compare_longer(lengths, own, {"other": other}, bounds=(10, 20, 30), resamples=40, seed=3)["other"]
+    assert [(one.than, one.sentences) for one in (first, second)] == [(10, 30), (20, 10)]
+
+    def gain(chosen: list[int]) -> float:
+        references = [wanted[index] for index in chosen]
+        better, base = (corpus_bleu([lines[i] for i in chosen], references).score for lines in (others, said))
+        return better - base
+
+    buckets = [[i for i, length in enumerate(lengths) if low < length <= low + 10] for low in (0, 10, 20)]
+    drawn = [draws(len(inside), 40, 3 + place) for place, inside in enumerate(buckets)]
+    samples = []
+    for number in range(40):
+        of_each = [np.repeat(inside, times[number]).tolist() for inside, times in zip(buckets, drawn, strict=True)]
+        samples.append(gain(of_each[1] + of_each[2]) - gain(of_each[0]))
+    assert first.difference == pytest.approx(gain(buckets[1] + buckets[2]) - gain(buckets[0]))
+    assert (first.difference_low, first.difference_high) == pytest.approx(tuple(np.percentile(samples, (2.5, 97.5))))
+    assert second.difference == pytest.approx(gain(buckets[2]) - gain(buckets[0] + buckets[1]))
+    assert (second.difference_low, second.difference_high) == (None, None)  # of ten sentences
+
+
+def test_a_gain_on_longer_sentences_needs_both_and_counts_no_source_without_a_word():
+    told = counted(["a b c d"] * 60, [["a b c d"] * 60])
+    assert compare_longer([5] * 60, told, {"other": told}) == {"other": []}
+    (gain,) = compare_longer([0] * 20 + [5] * 20 + [15] * 20, told, {"other": told}, resamples=20)["other"]
+    assert gain == (10, 20, 0, 0, 0)
 
 
 @pytest.mark.parametrize("sentences", [1, ENOUGH - 1])

@@ -98,6 +98,17 @@ def test_lengths_set_systems_apart_on_their_own_sentences(sweep, tmp_path):
         assert 0 < bucket["difference_low"] < bucket["difference"] < bucket["difference_high"]
         shown = f"{bucket['bleu']:.2f} +{bucket['difference']:.2f} [+{bucket['difference_low']:.2f}, "
         assert shown in text.split("## BLEU by source length")[1]
+    (gain,) = tables["longer"]["b"]
+    assert (gain["than"], gain["sentences"]) == (5, 25)
+    assert gain["difference"] == pytest.approx(other[1]["difference"] - other[0]["difference"])
+    line = f"| b | {gain['difference']:+.2f} [{gain['difference_low']:+.2f}, {gain['difference_high']:+.2f}] |"
+    assert line.replace("-", "−") in text.split("## Gain on longer sentences")[1]
+
+
+def test_where_few_sentences_are_longer_nothing_is_said_of_their_gain(sweep, tmp_path):
+    _, text, tables = compared(tmp_path, sweep)
+    assert all(one["difference_low"] is None for of_system in tables["longer"].values() for one in of_system)
+    assert "Gain on longer sentences" not in text
 
 
 def test_alignment_error_comes_with_difference_and_p(sweep, tmp_path):

@@ -13,7 +13,12 @@ def tables(*bleu: float) -> dict:
         for name, value in zip(names, bleu, strict=True)
     ]
     systems[0]["scores"]["repeated"] = {"mean": 9.0}
-    return {"systems": systems, "adequacy": {"attention=dot": {"repeated": {"value": 1.005}}}, "alignment": {}}
+    return {
+        "systems": systems,
+        "longer": {"memory=buffer": [{"than": 10, "difference": 0.5}, {"than": 30, "difference": -1.25}]},
+        "adequacy": {"attention=dot": {"repeated": {"value": 1.005}}},
+        "alignment": {},
+    }
 
 
 KEPT = {
@@ -33,6 +38,7 @@ KEPT = {
         ("{chrf of buffer less bleu of dropout on old:.0f}", "22"),
         ("{bleu of buffer less dropout in prose}", "1.00"),
         ("{repeated of attention=dot on old:.3f}", "1.005"),
+        ("{gain_beyond_30 of buffer on old:.1f}", "−1.2"),
     ],
 )
 def test_figures_are_those_of_the_tables(figure, said):
@@ -49,6 +55,7 @@ def test_figures_are_those_of_the_tables(figure, said):
         ("{validation of buffer}", ": memory=buffer has no validation"),
         ("{bleu of buffer on news}", ": no test set news; there are old, new"),
         ("{bleu of buffer in prse}", ": no study prse; there are captions, prose"),
+        ("{gain_beyond_50 of buffer}", ": no length 50; there are 10, 30"),
         ("{bleu of buffer less 39.00}", ": needs a published figure for each of 2 test sets"),
     ],
 )
