@@ -121,10 +121,18 @@ def _rooms(rows: int, weight: Tensor) -> tuple[Tensor, Tensor]:
 
     Rows begin where cache lines do: the product is a sixth faster for it.
     """
-    words = weight.shape[0]
     kinds = dict.fromkeys((weight.dtype, _at_least_float32(weight.dtype)))
-    rooms = [weight.new_empty(rows, -(-words // ROW_ELEMENTS) * ROW_ELEMENTS, dtype=kind)[:, :words] for kind in kinds]
+    rooms = [_room(rows, weight, kind) for kind in kinds]
     return rooms[0], rooms[-1]
+
+
+def _room(rows: int, weight: Tensor, kind: torch.dtype) -> Tensor:
+    words = weight.shape[0]
+    whole = weight.new_empty(rows, -(-words // ROW_ELEMENTS) * ROW_ELEMENTS, dtype=kind)
+    whole[:, words:] = (
+        0  # AMX's products of bfloat16 read a row on to the end of a tile: what is no number stays so × 0
+    )
+    return whole[:, :words]
 
 
 def _scores(vectors: Tensor, weight: Tensor, bias: Tensor | None, room: Tensor, wide: Tensor) -> Tensor:

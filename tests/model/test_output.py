@@ -8,8 +8,8 @@ from nmt.model import output
 from nmt.model.output import Output
 
 
-def layer(bias: bool = True, vocabulary: int = 11) -> Output:
-    made = Output(input_size=6, vocabulary_size=vocabulary, bias=bias).double()
+def layer(bias: bool = True, vocabulary: int = 11, inputs: int = 6) -> Output:
+    made = Output(input_size=inputs, vocabulary_size=vocabulary, bias=bias).double()
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter)
     return made
@@ -73,6 +73,22 @@ def test_scores_of_search_are_those_of_training(vocabulary, bias, lesser):
             found = made(vectors)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, expected.float(), atol=0.05 if lesser else 1e-6, rtol=0.02 if lesser else 1e-6)
+
+
+def test_what_memory_held_before_is_in_no_gradient(monkeypatch):
+    """Between the rows of the scores, too, which some processors' products read."""
+    empty = torch.Tensor.new_empty
+    monkeypatch.setattr(torch.Tensor, "new_empty", lambda *size, **kind: empty(*size, **kind).fill_(torch.nan))
+    made, vectors = layer(inputs=16).float(), torch.randn(40, 16, requires_grad=True)
+    for precision in (torch.float32, torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
+            loss = made.loss(vectors, torch.randint(11, (40,)), 0.1)
+        for gradient in torch.autograd.grad(loss.objective, [vectors, *made.parameters()]):
+            assert gradient.isfinite().all()
+    (room, wide) = output._rooms(3, made.weight.bfloat16())
+    for one in (room, wide):
+        assert one.isnan().all()
+        assert one.as_strided((3, one.stride(0) - 11), one.stride(), 11).eq(0).all()
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
