@@ -127,11 +127,11 @@ def _rooms(rows: int, weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _room(rows: int, weight: Tensor, kind: torch.dtype) -> Tensor:
+    """Zero between the rows: products of bfloat16 on AMX read on to the end of a tile, and what is no number stays so
+    times 0."""
     words = weight.shape[0]
     whole = weight.new_empty(rows, -(-words // ROW_ELEMENTS) * ROW_ELEMENTS, dtype=kind)
-    whole[:, words:] = (
-        0  # AMX's products of bfloat16 read a row on to the end of a tile: what is no number stays so × 0
-    )
+    whole[:, words:] = 0
     return whole[:, :words]
 
 

@@ -66,8 +66,12 @@ def _value(part: str, score: str, tables: Mapping[str, Any], where: str) -> floa
         if rate := tables[kind].get(system, {}).get(score):
             return rate["value"]
     if beyond := GAIN_BEYOND.fullmatch(score):
-        gains = {str(gain["than"]): gain for gain in tables.get("longer", {}).get(system, [])}
-        return gains[_named(beyond[1], list(gains), "length", where)]["difference"]
+        gains = {gain["than"]: gain["difference"] for gain in tables.get("longer", {}).get(system, [])}
+        if int(beyond[1]) not in gains:
+            raise ConfigurationError(
+                f"{where}: no length {beyond[1]}; there are {', '.join(map(str, gains)) or 'none'}"
+            )
+        return gains[int(beyond[1])]
     scores = rows[system]["scores"] | {"validation": rows[system]["validation"]}
     told = scores[_named(score, list(scores), "score", where)]
     if told is None:

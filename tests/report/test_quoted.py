@@ -55,7 +55,8 @@ def test_figures_are_those_of_the_tables(figure, said):
         ("{validation of buffer}", ": memory=buffer has no validation"),
         ("{bleu of buffer on news}", ": no test set news; there are old, new"),
         ("{bleu of buffer in prse}", ": no study prse; there are captions, prose"),
-        ("{gain_beyond_50 of buffer}", ": no length 50; there are 10, 30"),
+        ("{gain_beyond_3 of buffer}", ": no length 3; there are 10, 30"),
+        ("{gain_beyond_30 of attention=dot}", ": no length 30; there are none"),
         ("{bleu of buffer less 39.00}", ": needs a published figure for each of 2 test sets"),
     ],
 )
