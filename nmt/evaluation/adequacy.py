@@ -1,4 +1,4 @@
-"""Over- and under-translation: what was said too often, what was left out, what was never looked at."""
+"""Over- and under-translation: what was said too often, left out, never looked at; and how wide attention is."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -45,6 +45,18 @@ def unattended(alignments: Iterable[np.ndarray]) -> dict[str, float]:
         without += int((alignment.sum(0) < UNATTENDED).sum())
         words += alignment.shape[1]
     return {"source_unattended": 100 * without / max(1, words)}
+
+
+def attention_entropy(alignments: Iterable[np.ndarray]) -> dict[str, float]:
+    """In nats: 0 where each target word (the end symbol too) attends to one source word, log n where to n alike. Those
+    that attend to nothing, their window beyond the sentence, are left out."""
+    total = words = 0.0
+    for alignment in alignments:
+        attending = alignment[alignment.sum(1) > 0]
+        weights = attending / attending.sum(1, keepdims=True)
+        total -= float((weights * np.log(weights, where=weights > 0, out=np.zeros_like(weights))).sum())
+        words += len(weights)
+    return {"attention_entropy": total / max(1, words)}
 
 
 def _repeated(hypothesis: list[str], reference: list[str]) -> Iterator[tuple[int, int]]:

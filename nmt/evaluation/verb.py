@@ -22,7 +22,7 @@ from nmt.data.links import Gold
 from nmt.data.module import TranslationData
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import ConfigurationError, DataError, NoFileError, closest
-from nmt.evaluation.adequacy import over_and_under_translation, unattended
+from nmt.evaluation.adequacy import attention_entropy, over_and_under_translation, unattended
 from nmt.evaluation.alignments import Judged, forced_scores
 from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
 from nmt.evaluation.by_length import by_length, longer_than
@@ -244,7 +244,8 @@ def _folder_of(runs: list[Run], settings: DictConfig) -> Path:
 
 def score(translator: TextTranslator, data: TranslationData, test: TestSet, said: Said) -> dict[str, Any]:
     """Of the text against untouched references; of the words the model sees BLEU (and what it was before unknown words
-    were replaced); of these and the first reference over- and under-translation, and repetition."""
+    were replaced); of these and the first reference over- and under-translation, and repetition; how wide attention
+    is."""
     preprocess, vocabulary = translator.languages.target.preprocessing, translator.languages.target.vocabulary
     texts = [translation.text for translation in said.translations]
     scores = all_scores(texts, test.references, language=preprocess.language, **data.score)
@@ -256,6 +257,7 @@ def score(translator: TextTranslator, data: TranslationData, test: TestSet, said
     said_words, wanted = [line.split() for line in words], asked_for(vocabulary, preprocessed[0], said)
     counts = over_and_under_translation(said_words, wanted)
     counts |= unattended(one.alignment[:, : len(one.word_alignment().T)] for one in said.translations)
+    counts |= attention_entropy(one.alignment for one in said.translations)
     return {name: value._asdict() for name, value in scores.items()} | counts
 
 

@@ -6,7 +6,7 @@ const NAMES = { bleu: "BLEU", chrf: "chrF", ter: "TER", aer: "AER", saer: "SAER"
 const wordsOf = name => NAMES[name] || name.replaceAll("_", " ");
 const placeOf = new Map(tables.systems.map((row, place) => [row.system, place]));
 const betterOf = new Map(tables.scores.map(score => [score.name, score.better]));
-const WORTHS = { higher: value => value, lower: value => -value, "nearest 1": value => -Math.abs(value - 1) };
+const WORTHS = { higher: value => value, lower: value => -value, "nearest 1": value => -Math.abs(value - 1), neither: () => NaN };
 const worthOf = name => WORTHS[betterOf.get(name)];
 const several = tables.systems.some(row => row.runs.length > 1);
 const listeners = [];
@@ -174,7 +174,7 @@ function settingsThatDiffer() {
     values: [...new Set(tables.systems.map(row => row.settings[name] ?? null))].sort((a, b) => (a === null) - (b === null) || compareValues(a, b)),
   }));
   const score = make("select", { id: "against_settings", onchange: () => paint() },
-    ...tables.scores.map(({ name }) => make("option", { value: name }, wordsOf(name))));
+    ...tables.scores.filter(({ better }) => better !== "neither").map(({ name }) => make("option", { value: name }, wordsOf(name))));
   score.value = betterOf.has("bleu") ? "bleu" : tables.scores[0].name;
   const place = make("div");
   function paint() {

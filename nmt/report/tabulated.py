@@ -17,6 +17,7 @@ from nmt.report.spread import spread
 
 LOWER_IS_BETTER = ("ter", "tb", "words_", "source_unattended", "loss", "perplexity", "aer", "saer", "repeated_")
 BEST_AT_1 = ("length_ratio",)
+NEITHER = ("attention_entropy",)  # more is not better, nor less
 TESTED = ("words_too_often", "words_left_out", "repeated_1grams", "repeated_2grams")  # of `adequacy.MEASURES`, with p
 SURE = 1  # among what alignment error is made of: the number of sure links
 SHORT_BOUNDS = (5, 10, 15, 20, 25, 30)  # where few sources are longer
@@ -93,6 +94,8 @@ def _monitored(runs: Sequence[Compared]) -> str | None:
 
 
 def _better(score: str) -> str:
+    if score in NEITHER:
+        return "neither"
     return "nearest 1" if score in BEST_AT_1 else "lower" if score.startswith(LOWER_IS_BETTER) else "higher"
 
 

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from nmt.evaluation.adequacy import MEASURES, in_per_cent, over_and_under_translation, sentence_counts, unattended
+from nmt.evaluation.adequacy import (
+    MEASURES,
+    attention_entropy,
+    in_per_cent,
+    over_and_under_translation,
+    sentence_counts,
+    unattended,
+)
 
 
 def repeated(hypotheses, references):
@@ -22,7 +29,15 @@ def test_words_are_counted_sentence_by_sentence_and_source_words_by_all_they_wer
 
 
 def test_nothing_said_of_nothing_is_no_error():
-    assert set((over_and_under_translation([], []) | unattended([])).values()) == {0.0}
+    assert set((over_and_under_translation([], []) | unattended([]) | attention_entropy([])).values()) == {0.0}
+
+
+def test_attention_is_as_wide_as_the_number_of_words_that_share_it_whatever_weights_add_up_to():
+    hard, two = np.array([[0.0, 1.0, 0.0]]), np.array([[0.1, 0.0, 0.1], [0.0, 0.0, 0.0]])
+    assert attention_entropy([hard]) == {"attention_entropy": 0.0}
+    # of three words one attends to two alike; a fourth, its window beyond the sentence, to none
+    assert attention_entropy([hard, two, hard]) == pytest.approx({"attention_entropy": np.log(2) / 3})
+    assert attention_entropy([np.full((5, 7), 1 / 7, np.float32)])["attention_entropy"] == pytest.approx(np.log(7))
 
 
 def test_what_is_said_again_beyond_the_reference_is_repeated():

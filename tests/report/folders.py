@@ -126,6 +126,7 @@ def evaluate(
             "words_too_often": 100 * mistakes,
             "words_left_out": 90 * mistakes,
             "source_unattended": 3.0,
+            "attention_entropy": 0.8,
             "length_ratio": 0.9 + mistakes,
             "aer": 20.0,
             "perplexity": 5.0,
