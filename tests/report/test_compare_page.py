@@ -88,6 +88,19 @@ def test_of_each_score_the_best_is_bold(page, score):
     assert bold.startswith("dot")
 
 
+def test_of_a_score_of_which_more_is_not_better_nothing_is_bold_and_settings_are_not_judged_by_it(page):
+    page.locator("#scores summary").click()
+    for box in page.locator("#scores input").all():
+        box.set_checked(box.get_attribute("value") == "attention_entropy")
+    assert column(page, "attention entropy") == [
+        "0.80 ± 0.00" if "seeds" in one else "0.80" for one in column(page, "system")
+    ]
+    assert page.locator("#leaderboard td.best").count() == 0
+    offered = [option.get_attribute("value") for option in page.locator("#against_settings option").all()]
+    assert "length_ratio" in offered
+    assert "attention_entropy" not in offered
+
+
 def test_scores_are_picked_and_systems_filtered(page):
     assert "AER" not in page.locator("#leaderboard thead").inner_text()
     page.locator("#scores summary").click()
