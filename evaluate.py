@@ -16,14 +16,16 @@ import sys
 from nmt.command import in_plain_words, read_arguments
 from nmt.errors import ConfigurationError
 
-WITHOUT_TEST_SET = ("score", "rescore", "links", "gold", "hypotheses", "reference")
+WITHOUT_TEST_SET = (("score",), ("rescore",), ("links", "gold"), ("hypotheses", "reference"))  # what belongs together
 
 
 def main() -> None:
     settings, of_data = read_arguments("evaluate", sys.argv[1:], usage=__doc__, takes_data=True)
-    given = [key for key in WITHOUT_TEST_SET if settings[key] is not None]
+    given = [key for keys in WITHOUT_TEST_SET for key in keys if settings[key] is not None]
     if given and of_data:
         raise ConfigurationError(f"{of_data[0]}: {given[0]}= scores what it names, and no test set; leave one out")
+    if not any(set(given) <= set(keys) for keys in WITHOUT_TEST_SET):
+        raise ConfigurationError(f"{'=, '.join(given)}=: each says what is to be scored; leave all but one out")
     if settings.links is not None or settings.gold is not None:
         from nmt.evaluation.alignments import score_links
 

@@ -210,7 +210,7 @@ class RandomCorpus:
         side = EncodedText(random.integers(4, words, lengths.sum()).astype(np.int32), offsets)
         self.text = Sides(side, side)
         vocabulary = Words()
-        vocabulary.count, vocabulary.ends_word = words, np.ones(words, dtype=bool)
+        vocabulary.count = words
         self.languages = Sides(*[type("Language", (), {"vocabulary": vocabulary})] * 2)
 
     def split(self, name: str):

@@ -67,6 +67,8 @@ class Run:
             if name.startswith("model.")
         }
         self.model.load_state_dict(weights)
+        if damaged := [name for name, value in weights.items() if value.isnan().any()]:
+            raise UserError(f"{damaged[0]} holds what is no number; take another checkpoint of the run")
         self.model.eval()
         self.step = stored["global_step"]
         if not isinstance(self.step, int):
@@ -76,12 +78,16 @@ class Run:
         """The run's own data settings, changed by KEY=VALUEs."""
         return data_of(self.config, overrides)
 
+    @property
+    def is_of_candidates(self) -> bool:
+        """Whether it was trained with lists of them."""
+        return self.config.data.get("candidates") is not None
+
     def candidates(self, wanted: bool | None) -> Candidates | None:
         """Those it was trained with. `wanted`: True, False, or None for as it was trained."""
-        trained_with_them = self.config.data.get("candidates") is not None
-        if not (trained_with_them if wanted is None else wanted):
+        if not (self.is_of_candidates if wanted is None else wanted):
             return None
-        if not trained_with_them:
+        if not self.is_of_candidates:
             raise ConfigurationError(
                 f"candidates=true: {self.folder} was trained over its whole vocabulary; leave candidates out"
             )

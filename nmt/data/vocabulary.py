@@ -99,6 +99,10 @@ class Vocabulary:
     def words(self, numbers: Iterable[int]) -> list[str]:
         return ["".join(group) for group in self._words_of_pieces(self.pieces(numbers))]
 
+    def as_known(self, words: list[str]) -> list[str]:
+        """With <unk> for what the vocabulary lacks: a word, or a letter of one."""
+        return ["".join(self.words(pieces)) for pieces in self.encode(words)]
+
     def word_of_piece(self, numbers: Iterable[int]) -> list[int]:
         """For each piece the position of the word it belongs to, as far as the pieces tell: an unknown one does not
         tell whether it ends a word."""
@@ -125,15 +129,6 @@ class Vocabulary:
     @cached_property
     def subwords(self) -> bool:
         return isinstance(self.tokenizer.model, models.BPE)
-
-    @cached_property
-    def ends_word(self) -> np.ndarray:
-        """For each number whether it ends a word, the end symbol counting as one: words can be counted in numbers."""
-        if not self.subwords:
-            return np.ones(len(self), dtype=bool)
-        ends = np.array([piece.endswith(WORD_END) for piece in self.pieces(range(len(self)))])
-        ends[END] = True
-        return ends
 
 
 def _foreign(tokenizer: Tokenizer) -> str:

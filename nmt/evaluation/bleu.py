@@ -56,7 +56,10 @@ class NistBLEU(BLEU):
 def counter(tokenize: str, lowercase: bool) -> BLEU:
     if tokenize not in BLEU.TOKENIZERS:
         raise ConfigurationError(f"tokenize={tokenize}: choose {', '.join(BLEU.TOKENIZERS)}")
-    return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    try:
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    except (ImportError, RuntimeError) as error:  # a package that is not installed; told in several lines
+        raise ConfigurationError(f"tokenize={tokenize}: {' '.join(str(error).split())}") from error
 
 
 FLAVOURS = {

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,9 +45,10 @@ def perplexity(translator: TextTranslator, lines: list[Line], *, batch_size: int
 
     Pairs whose source preprocessing leaves empty are left out, as in validation.
     """
-    ends_word = torch.from_numpy(translator.languages.target.vocabulary.ends_word).to(translator.device)
-    batches = _batches(translator, _encoded(translator, _preprocessed(translator, lines)), batch_size)
-    return likelihood.scores(sum(likelihood.counts(translator.model, batch, ends_word) for batch in batches))
+    preprocessed = _preprocessed(translator, lines)
+    words = likelihood.words_of(preprocessed.target)
+    batches = _batches(translator, _encoded(translator, preprocessed), batch_size)
+    return likelihood.scores(sum(likelihood.counts(translator.model, batch, words) for batch in batches))
 
 
 def _preprocessed(translator: TextTranslator, lines: list[Line]) -> Sides:
@@ -132,7 +132,8 @@ class _Candidate(NamedTuple):
 
 
 def rescore(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
-    """number ||| text ||| score + weight · mean log-probability ||| score ||| mean log-probability, best first."""
+    """number ||| text ||| score + weight · mean log-probability ||| score ||| mean log-probability; or JSON. Sentences
+    in order, the best of each first, wherever in the list its candidates stand."""
     source, nbest = _two(settings.rescore, "rescore", "NBEST")
     sources = list(read_lines(Path(source)))
     candidates = list(_read_nbest(Path(nbest), len(sources)))
@@ -144,10 +145,12 @@ def rescore(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
             raise _emptied(Path(source), candidate.number + 1)
         mean = own.log_probability / len(own.word_scores)
         ranked.append((candidate, candidate.score + settings.rescore_weight * mean, mean))
-    for _, group in groupby(ranked, key=lambda one: one[0].number):
-        for candidate, together, mean in sorted(group, key=lambda one: -one[1]):
-            scores = (f"{score:.4f}" for score in (together, candidate.score, mean))
-            yield nbest_line(candidate.number, candidate.text, *scores)
+    for candidate, together, mean in sorted(ranked, key=lambda one: (one[0].number, -one[1])):
+        scores = {"together": together, "score": candidate.score, "mean": mean}
+        if settings.as_json:
+            yield json.dumps({"number": candidate.number, "text": candidate.text} | scores, ensure_ascii=False)
+        else:
+            yield nbest_line(candidate.number, candidate.text, *(f"{score:.4f}" for score in scores.values()))
 
 
 def _read_nbest(path: Path, sentences: int) -> Iterator[_Candidate]:

@@ -24,7 +24,7 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.errors import ConfigurationError, DataError, NoFileError, closest
 from nmt.evaluation.adequacy import attention_entropy, over_and_under_translation, unattended
 from nmt.evaluation.alignments import Judged, forced_scores
-from nmt.evaluation.bleu import all_scores, corpus_bleu, sentence_statistics
+from nmt.evaluation.bleu import all_scores, corpus_bleu, counter, sentence_statistics
 from nmt.evaluation.by_length import by_length, longer_than
 from nmt.evaluation.given import perplexity
 from nmt.evaluation.rare_words import by_frequency
@@ -75,6 +75,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
     how = search_of(settings)
     runs, translator = opened(settings)
     data = runs[0].data(data_overrides)
+    counter(**data.score)
     with _told_where_it_was_looked_for():
         test = test_set(data)
         training = _word_counts(data) if settings.by_frequency else None
@@ -262,10 +263,10 @@ def score(translator: TextTranslator, data: TranslationData, test: TestSet, said
 
 
 def asked_for(vocabulary: Vocabulary, references: list[str], said: Said) -> list[list[str]]:
-    """The references' words: an unknown one is <unk>, as in translations, unless these have theirs replaced."""
+    """The references' words: what is unknown of them is <unk>, as in translations, unless these have theirs replaced."""
     if any(own.words != before for own, before in zip(said.translations, said.unreplaced, strict=True)):
         return [line.split() for line in references]
-    return [vocabulary.words(numbers) for numbers in vocabulary.encode(references)]
+    return [vocabulary.as_known(line.split()) for line in references]
 
 
 def lengths_of(

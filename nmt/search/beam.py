@@ -124,7 +124,7 @@ class _Beams:
         device: torch.device,
     ):
         self.how, self.keep, self.device = how, keep, device
-        sentences, beam = len(lengths), how.beam
+        sentences, beam = len(lengths), how.width
         self.source_lengths = lengths
         shortest, longest = how.limits(lengths)
         if prefixes is not None:
@@ -158,7 +158,7 @@ class _Beams:
         totals, words, parents = self._continuations(logits)
         ends = (words == END) | (step + 1 >= self.longest[live, None])
         self._finish(totals, words, parents, ends, step)
-        totals, words, parents = _first_open(totals, words, parents, ends, self.how.beam)
+        totals, words, parents = _first_open(totals, words, parents, ends, self.how.width)
         kept = trace if self.keep is None else {name: trace[name] for name in self.keep}
         self.steps.append(_Step(live, words, parents, totals, width, kept))
         done = self._is_done(totals[:, 0], step)
@@ -215,13 +215,13 @@ class _Beams:
     def _finish(self, totals: Tensor, words: Tensor, parents: Tensor, ends: Tensor, step: int) -> None:
         """Put those of the `beam` best that end among the finished, which keep their `beam` best."""
         how, live = self.how, self.live
-        words, parents, ends = words[:, : how.beam], parents[:, : how.beam], ends[:, : how.beam]
-        log = totals[:, : how.beam].masked_fill(~ends, -torch.inf)
+        words, parents, ends = words[:, : how.width], parents[:, : how.width], ends[:, : how.width]
+        log = totals[:, : how.width].masked_fill(~ends, -torch.inf)
         rank = log / how.norm(step + 1)
         if self.attended is not None:
             rank = rank + how.left_out(_of_parents(self.attended, parents), self.padding[live, None])
         at = torch.stack([torch.full_like(parents, step), parents, words], dim=2)
-        self.finished[live], order = torch.cat([self.finished[live], rank], 1).topk(how.beam, dim=1)
+        self.finished[live], order = torch.cat([self.finished[live], rank], 1).topk(how.width, dim=1)
         self.finished_log[live] = torch.cat([self.finished_log[live], log], 1).gather(1, order)
         self.finished_at[live] = _of_parents(torch.cat([self.finished_at[live], at], 1), order)
 

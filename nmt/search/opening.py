@@ -1,12 +1,13 @@
 """What translates, as the keys of a command describe it: runs or ensembles, their search, unknown words."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, ListConfig
 
 from nmt.data.prepared import SIDES
 from nmt.errors import ConfigurationError
@@ -20,17 +21,32 @@ from nmt.search.translation import TextTranslator, Translation
 from nmt.search.unknown import UnknownWords, check_unknown
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+OF_NULL = {  # keys whose default says nothing of their kind: what fits, in code and in words
+    "candidates": (lambda value: isinstance(value, bool), "must be true or false"),
+    "link_threshold": (_is_number, "must be a number"),
+    "weights": (
+        lambda value: isinstance(value, list | ListConfig) and all(map(_is_number, value)),
+        "must be a list of numbers, one for each run, 'weights=[2,1]'",
+    ),
+}
+
+
 def opened(settings: DictConfig) -> tuple[list[Run], TextTranslator]:
     """What `run`, or `runs` with `weights` and `average`, name."""
-    check_sizes(settings)
+    check_values(settings)
     runs = [Run(path) for path in paths_of(settings)]
     if settings.run is not None:
         return runs, translator_of(runs[0], settings.device, settings.candidates, int8=settings.int8)
+    listed = _whose_candidates(runs, settings.candidates)
     for run in runs[1:]:
         _check_same_languages(runs[0], run)
     members = [Member(_model_of(run, settings.device, settings.int8), run.config.data.source_end) for run in runs]
     ensemble = Ensemble(members, weights=settings.weights, average=settings.average)
-    return runs, _translator(ensemble, ensemble.source_end, runs[0], settings.device, settings.candidates)
+    return runs, _translator(ensemble, ensemble.source_end, listed, settings.device, settings.candidates)
 
 
 def paths_of(settings: DictConfig) -> list[str]:
@@ -77,6 +93,17 @@ def _device(name: str) -> str:
     return name
 
 
+def _whose_candidates(runs: list[Run], wanted: bool | None) -> Run:
+    """The first's, of those that have any."""
+    having = [run for run in runs if run.is_of_candidates]
+    if wanted is None and 0 < len(having) < len(runs):
+        raise ConfigurationError(
+            f"runs: {having[0].folder} was trained with candidate lists, others were not; say candidates=true to search "
+            "all with its lists, or candidates=false to search the whole vocabulary"
+        )
+    return (having or runs)[0]
+
+
 def _check_same_languages(first: Run, other: Run) -> None:
     for side, one, two in zip(SIDES, first.languages, other.languages, strict=True):
         if one.vocabulary.to_json() != two.vocabulary.to_json():
@@ -86,16 +113,20 @@ def _check_same_languages(first: Run, other: Run) -> None:
             )
 
 
-def check_sizes(settings: DictConfig) -> None:
-    """Refuses those of which nothing could come."""
+def check_values(settings: DictConfig) -> None:
+    """Refuses those of which nothing could come, or something else than was meant."""
     for key in ("batch_size", "longest_line"):
         if settings.get(key, 1) < 1:
             raise ConfigurationError(f"{key}={settings[key]}: must be at least 1")
+    for key, (fits, wanted) in OF_NULL.items():
+        value = settings.get(key)
+        if not (value is None or fits(value)):
+            raise ConfigurationError(f"{key}={value}: {wanted}, or null")
 
 
 def search_of(settings: DictConfig) -> Search:
     """The search that settings describe."""
-    check_sizes(settings)
+    check_values(settings)
     return Search(**{field.name: settings[field.name] for field in dataclasses.fields(Search)})
 
 

@@ -73,8 +73,6 @@ class Training(pytorch_lightning.LightningModule):
         self.prepared, self.candidates, self.validation_search = prepared, candidates, validation_search
         self.label_smoothing, self.normalize = label_smoothing, normalize
         self.finite, self.record = finite, dict(record)
-        target = prepared.languages.target.vocabulary
-        self.register_buffer("ends_word", torch.from_numpy(target.ends_word), persistent=False)
         self.random_state: Tensor | None = None  # of a checkpoint gone on from
         self.random_state_of_gpu: Tensor | None = None
         self.translated: dict[int, Hypothesis] = {}  # this rank's, of the last validation
@@ -104,10 +102,12 @@ class Training(pytorch_lightning.LightningModule):
 
     def on_validation_epoch_start(self) -> None:
         self.totals = torch.zeros(3, dtype=torch.float64)  # as likelihood.counts has them
+        self.references = self.prepared.words("valid", "target")
+        self.words = likelihood.words_of(self.references)
         self.translated, self.batches = {}, []
 
     def validation_step(self, batch: Batch, _: int) -> None:
-        self.totals += likelihood.counts(self.model, batch, self.ends_word)
+        self.totals += likelihood.counts(self.model, batch, self.words)
         if not self.trainer.sanity_checking and len(batch.target_words):
             how = self.validation_search
             found = search(self.model, batch.source, batch.source_lengths, how, candidates=self.candidates)
@@ -120,9 +120,8 @@ class Training(pytorch_lightning.LightningModule):
             return
         language = self.prepared.languages.target
         said = gathered({sentence: language.words(best.words) for sentence, best in self.translated.items()})
-        references = self.prepared.words("valid", "target")
         numbers = sorted(said)  # all of them, unless trainer.limit_val_batches cuts the set
-        bleu = corpus_bleu([said[number] for number in numbers], [references[number] for number in numbers])
+        bleu = corpus_bleu([said[number] for number in numbers], [self.references[number] for number in numbers])
         scores = likelihood.scores(summed(self.totals, self.device)) | {"bleu": bleu.score}
         self.log_dict({f"valid/{name}": one for name, one in scores.items()}, prog_bar=True, rank_zero_only=False)
 

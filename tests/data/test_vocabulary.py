@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from nmt.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary
+from nmt.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary
 from nmt.errors import ConfigurationError
 
 LINES = ["b a b c", "b a d", "low lower lowest b"]
@@ -50,8 +50,12 @@ def test_pieces_know_their_word():
     (row,) = vocabulary.encode(["low b low"])
     assert vocabulary.pieces(row) == ["l", "o", "w</w>", "b</w>", "l", "o", "w</w>"]
     assert vocabulary.word_of_piece(row) == [0, 0, 0, 1, 2, 2, 2]
-    assert vocabulary.ends_word[row].tolist() == [False, False, True, True, False, False, True]
-    assert vocabulary.ends_word[END]
+
+
+def test_an_unknown_letter_that_ends_a_word_does_not_join_it_with_the_next():
+    vocabulary = learn("bpe", size=14)
+    assert vocabulary.as_known(["lo?", "b", "?", "low", "?ow"]) == ["lo<unk>", "b", "<unk>", "low", "<unk>ow"]
+    assert learn("words", size=6).as_known(["b", "z", "a"]) == ["b", "<unk>", "a"]
 
 
 @pytest.mark.parametrize("line", ["low b low", "loq b", "q 科 学 b", "x</s>y b", "b"])

@@ -163,6 +163,20 @@ def test_a_source_that_preprocessing_empties_is_neither_scored_nor_linked(source
             list(verb(translator, OmegaConf.merge(defaults_of("evaluate"), given)))
 
 
+def test_words_of_unknown_letters_count_as_words_in_perplexity():
+    """The model knows letters; the words of these references end with letters that it does not know."""
+    learnt = [" ".join("abcdefghij")]
+    vocabulary = Vocabulary.learn([learnt], kind="bpe", size=30, minimum_count=1)
+    language = Language(preprocessing("en", "none"), vocabulary)
+    translator = TextTranslator(composed(), Sides(language, language), source_end=True)
+    lines = [Line("a b", "a? b"), Line("b", "?? a b?")]
+    given = list(scored(translator, iter(lines)))
+    words = sum(len(one.word_scores) for one in given)  # an end symbol each
+    assert words == 2 + 1 + 3 + 1
+    expected = np.exp(-sum(one.log_probability for one in given) / words)
+    assert perplexity(translator, lines)["perplexity"] == pytest.approx(expected, rel=1e-5)
+
+
 GIVEN = Path(os.environ.get("NMT_DATA", "data")) / "alignments"
 
 

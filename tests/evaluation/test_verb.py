@@ -43,10 +43,20 @@ def test_unknown_words_that_were_replaced_are_looked_for_as_they_are(vocabulary)
     assert wanted == [REFERENCE.split()]
 
 
+def test_of_a_reference_whose_letters_are_unknown_every_word_is_asked_for():
+    vocabulary = Vocabulary.learn([["a dog a man"]], kind="bpe", size=40, minimum_count=1)
+    words = ["a", "dog#", "man"]  # the unknown letter ends a word
+    wanted = asked_for(vocabulary, [" ".join(words)], said("a dog man", "a dog man"))
+    assert wanted == [["a", "dog<unk>", "man"]]
+    counts = over_and_under_translation([["a", "dog", "man"]], wanted)
+    assert counts["words_too_often"] == counts["words_left_out"] == pytest.approx(100 / 3)
+
+
 @pytest.fixture
 def unsearched(tmp_path, monkeypatch):
     """Settings of an evaluation that fails where it searches."""
-    run = SimpleNamespace(folder=tmp_path / "run", data=lambda told: None)
+    data = SimpleNamespace(score={"tokenize": "13a", "lowercase": False})
+    run = SimpleNamespace(folder=tmp_path / "run", data=lambda told: data)
     monkeypatch.setattr(verb, "opened", lambda settings: ([run], None))
     monkeypatch.setattr(verb, "test_set", lambda data: verb.TestSet("test", [], [[]], None, 0))
     monkeypatch.setattr(verb, "_translated", lambda *_: pytest.fail("has searched"))
@@ -67,6 +77,19 @@ def test_a_place_that_cannot_be_written_is_told_before_the_search(unsearched, tm
 def test_settings_of_the_data_without_an_effect_are_refused(unsearched, override):
     with pytest.raises(ConfigurationError, match=f"{override}: has no effect on an evaluation"):
         evaluate(unsearched, ["data.test=test", override])
+
+
+def test_how_scores_are_counted_is_checked_before_the_search(unsearched, monkeypatch):
+    run = SimpleNamespace(data=lambda told: SimpleNamespace(score={"tokenize": "13b", "lowercase": False}))
+    monkeypatch.setattr(verb, "opened", lambda settings: ([run], None))
+    with pytest.raises(ConfigurationError, match="tokenize=13b: choose none, zh, 13a"):
+        evaluate(unsearched, [])
+
+
+@pytest.mark.parametrize("given", ["rescore=[a,b] score=[a,b]", "links=a gold=b reference=c"])
+def test_what_is_to_be_scored_is_said_once(given, capfd, monkeypatch):
+    status, told = answer("evaluate", *given.split(), capture=capfd, monkeypatch=monkeypatch)
+    assert (status, "each says what is to be scored; leave all but one out" in told) == (1, True)
 
 
 def test_what_scores_no_test_set_refuses_settings_of_the_data(capfd, monkeypatch):

@@ -66,6 +66,15 @@ def packed_small(whole):
     return content.getvalue()
 
 
+def test_weights_that_are_no_numbers_translate_nothing(whole, tmp_path):
+    name = next(name for name in whole["state_dict"] if name.endswith("embedding.weight"))
+    weights = {**whole["state_dict"], name: torch.full_like(whole["state_dict"][name], torch.nan)}
+    path = written({**whole, "state_dict": weights}, tmp_path / "a.ckpt")
+    told = f"{path}: {name.removeprefix('model.')} holds what is no number; take another checkpoint"
+    with pytest.raises(UserError, match=re.escape(told)):
+        Run(path)
+
+
 @given(st.data())
 def test_damaged_checkpoints(packed_small, tmp_path, data):
     tries_bytes(tmp_path / "a.ckpt", data.draw(anything_or_damaged(packed_small)))

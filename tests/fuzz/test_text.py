@@ -134,7 +134,6 @@ def tries_vocabulary(text: str) -> None:
         return
     numbers = vocabulary.encode(["ma pu \0 zzz </s>", ""])
     assert all(4 <= number < len(vocabulary) or number == 1 for row in numbers for number in row.tolist())
-    assert len(vocabulary.ends_word) == len(vocabulary)
     assert all(isinstance(word, str) for word in vocabulary.words(range(len(vocabulary))))
 
 

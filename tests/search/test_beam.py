@@ -241,7 +241,7 @@ FOUR = Scripted({(): {A: 0.5, B: 0.3, C: 0.15, END: 0.05}}, words=7)
 )
 def test_samples_come_as_often_as_they_should(how, expected):
     drawn = 20_000
-    (found,) = run(FOUR, beam=drawn, nbest=drawn, sample=True, **how)
+    (found,) = run(FOUR, nbest=drawn, sample=True, **how)
     counts = Counter(said_by(one)[0] for one in found)
     assert counts.keys() == expected.keys()
     for word, probability in expected.items():
@@ -252,9 +252,18 @@ def test_samples_come_as_often_as_they_should(how, expected):
     }
 
 
+@pytest.mark.parametrize("beam", [1, 5])
+def test_a_sample_is_one_draw_and_not_the_likeliest_of_several(beam):
+    sentences = 4000
+    counts = Counter(said_by(one)[0] for (one,) in run(FOUR, source=((9,),) * sentences, beam=beam, sample=True))
+    for word, probability in {A: 0.5, B: 0.3, C: 0.15, END: 0.05}.items():
+        deviation = (sentences * probability * (1 - probability)) ** 0.5
+        assert counts[word] == pytest.approx(sentences * probability, abs=4 * deviation)
+
+
 def test_samples_are_drawn_again_from_the_same_seed():
     model = Recurrent(3)
-    how = {"beam": 6, "nbest": 6, "sample": True, "temperature": 9.0}
+    how = {"nbest": 6, "sample": True, "temperature": 9.0}
     (one,), (two,), (other,) = (run(model, **how, seed=seed) for seed in (1, 1, 2))
     assert [said_by(best) for best in one] == [said_by(best) for best in two]
     assert [said_by(best) for best in one] != [said_by(best) for best in other]
@@ -279,7 +288,7 @@ def test_given_translations_get_the_log_probabilities_the_loss_is_made_of():
     [
         ({"beam": 0}, "beam=0: must be at least 1"),
         ({"nbest": 3, "beam": 2}, "nbest=3: must be between 1 and beam=2"),
-        ({"nbest": 0}, "nbest=0: must be between"),
+        ({"nbest": 0}, "nbest=0: must be at least 1"),
         ({"length_penalty": -0.1}, "length_penalty=-0.1: must be at least 0"),
         ({"normalization": "word"}, "normalization=word: choose words or gnmt"),
         ({"stop": "never"}, "stop=never: choose safe or first"),
