@@ -263,7 +263,7 @@ def score(translator: TextTranslator, data: TranslationData, test: TestSet, said
 
 
 def asked_for(vocabulary: Vocabulary, references: list[str], said: Said) -> list[list[str]]:
-    """The references' words: what is unknown of them is <unk>, as in translations, unless these have theirs replaced."""
+    """The references' words: what is unknown is <unk>, as in translations, unless these have theirs replaced."""
     if any(own.words != before for own, before in zip(said.translations, said.unreplaced, strict=True)):
         return [line.split() for line in references]
     return [vocabulary.as_known(line.split()) for line in references]

@@ -98,8 +98,8 @@ def _whose_candidates(runs: list[Run], wanted: bool | None) -> Run:
     having = [run for run in runs if run.is_of_candidates]
     if wanted is None and 0 < len(having) < len(runs):
         raise ConfigurationError(
-            f"runs: {having[0].folder} was trained with candidate lists, others were not; say candidates=true to search "
-            "all with its lists, or candidates=false to search the whole vocabulary"
+            f"runs: {having[0].folder} was trained with candidate lists, others were not; say candidates=true to "
+            "search all with its lists, or candidates=false to search the whole vocabulary"
         )
     return (having or runs)[0]
 

@@ -212,6 +212,7 @@ class Last(Checkpoint):
         if _is_finished(checkpoint["loops"]["fit_loop"]):  # or Lightning, where it counts steps, takes it for begun
             loop = trainer.fit_loop.epoch_loop
             self.most_steps, loop.max_steps = loop.max_steps, -1
+        _be_as_patient_as_told(trainer, checkpoint["callbacks"])
         if Path(trainer.ckpt_path).resolve().parent == self.path.resolve().parent:
             limits_are_as_they_were = not changed(checkpoint["nmt"]["config"], module.record["config"])
             self.ended = checkpoint.get("ended", False) and limits_are_as_they_were
@@ -235,6 +236,13 @@ def _follow(states: dict[str, Any], folder: Path) -> None:
                     state[key] = str(folder) + value[len(before) :]
             best = state["best_k_models"]
             state["best_k_models"] = {str(folder) + path[len(before) :]: score for path, score in best.items()}
+
+
+def _be_as_patient_as_told(trainer: Trainer, states: dict[str, Any]) -> None:
+    """Lightning would keep the patience that the run began with."""
+    for stopping in trainer.early_stopping_callbacks:
+        if stopping.state_key in states:
+            states[stopping.state_key]["patience"] = stopping.patience
 
 
 def _is_finished(loops: dict[str, Any]) -> bool:

@@ -21,6 +21,7 @@ from nmt.search.settings import Search
 from nmt.training.finite import Finite
 from nmt.training.gradients import clip_norm, clip_values
 from nmt.training.ranks import gathered, summed
+from nmt.training.retuning import retune, retuned
 
 SCORES = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max"}  # of a validation: which is better
 
@@ -75,6 +76,8 @@ class Training(pytorch_lightning.LightningModule):
         self.finite, self.record = finite, dict(record)
         self.random_state: Tensor | None = None  # of a checkpoint gone on from
         self.random_state_of_gpu: Tensor | None = None
+        self.retuned: set[str] = set()  # settings of its optimiser that are others now
+        self.was_scheduled = False
         self.translated: dict[int, Hypothesis] = {}  # this rank's, of the last validation
         self.batches: list[Batch] = []  # of the step being made
         self.of_step: Tensor  # objective, nats and pieces so far, of this rank
@@ -167,9 +170,16 @@ class Training(pytorch_lightning.LightningModule):
             )
         self.random_state = checkpoint["random_state"]
         self.random_state_of_gpu = checkpoint.get("random_state_of_gpu")  # none where it was trained on the CPU
+        settings = checkpoint["nmt"]["config"], self.record["config"]
+        self.retuned = retuned(self.trainer.ckpt_path, *settings)
+        self.was_scheduled = bool(checkpoint["lr_schedulers"])
         self.finite.load_state_dict(checkpoint["finite"])
 
     def on_train_start(self) -> None:
+        if self.retuned:
+            fresh = self.make_optimizer([nn.Parameter(torch.zeros(1))]).defaults
+            settings = {name: value for name, value in fresh.items() if name in self.retuned}
+            retune(self.trainer, settings, was_scheduled=self.was_scheduled)
         if self.trainer.is_global_zero:
             self.finite.begin(self.trainer.global_step)
         if self.random_state is not None:
