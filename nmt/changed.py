@@ -9,7 +9,8 @@ OF_NO_WEIGHT = (  # what training comes to does not depend on them
     "paper", "hparams_search",
     "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
     "model.source_vocabulary_size", "model.target_vocabulary_size",
-    "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name", "callbacks.pruning.sweep_folder",
+    "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name", "data.test",
+    "callbacks.pruning.sweep_folder",
 )  # fmt: skip
 
 SEEDS = ("seed", "data.seed")

@@ -31,6 +31,19 @@ def read_summary(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def has_checkpoint(folder: Path) -> bool:
+    return any((folder / CHECKPOINTS / name).is_file() for name in (BEST, LAST, PREVIOUS))
+
+
+def jobs_of(sweep: Path) -> set[Path]:
+    """The folders of the jobs that its last command started, as sweep.json tells; empty where nothing does."""
+    try:
+        jobs = json.loads((sweep / SWEEP).read_text(encoding="utf-8"))["jobs"]
+        return {(sweep / job["folder"]).resolve() for job in jobs}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return set()
+
+
 def read_metrics(path: Path) -> list[dict[str, str]]:
     """Rows of a metrics.csv, with values in some of the columns; none where there is no such file yet."""
     try:

@@ -42,10 +42,11 @@ OF_FILES = "data.tests.NAME.source=FILE, data.train.source=FILE, …"
 OF_DATA = ("data.test", "data.tests", "data.score", "data.dir", "data.train", "data.valid", "data.reader")
 
 
-def evaluate_run(folder: Path, unknown: str) -> dict[str, Any]:
-    """As `evaluate.py run=FOLDER` does, without showing sentences."""
+def evaluate_run(folder: Path, unknown: str, test: str | None) -> dict[str, Any]:
+    """As `evaluate.py run=FOLDER data.test=…` does, without showing sentences."""
     chosen = {"run": str(folder), "unknown": unknown, "show": 0}
-    found = evaluate(OmegaConf.merge(defaults_of("evaluate"), chosen), [])
+    of_data = [] if test is None else [f"data.test={test}"]
+    found = evaluate(OmegaConf.merge(defaults_of("evaluate"), chosen), of_data)
     bleu, chrf = (found["scores"][name]["score"] for name in ("bleu", "chrf"))
     log.info("%s: bleu %.2f, chrf %.2f, in %s/%s/", found["test"], bleu, chrf, found["run"], found["test"])
     return found

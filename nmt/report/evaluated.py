@@ -111,10 +111,12 @@ def read_evaluated(folder: Path) -> Evaluated:
 
 
 def searched(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """How, setting by setting: search.beam, unknown, …"""
+    """How, setting by setting: search.beam, unknown, …; and by which checkpoint."""
     search = stored.get("search") if isinstance(stored.get("search"), dict) else {}
     how = {f"search.{key}": value for key, value in search.items()}
-    return how | {name: stored[name] for name in BESIDE if name in stored}
+    weights = checkpoint_of(stored.get("members"))
+    by = {"checkpoint": weights[0]} if weights else {}
+    return how | by | {name: stored[name] for name in BESIDE if name in stored}
 
 
 def other_text(stored: Mapping[str, Any], test: str) -> list[str]:

@@ -12,14 +12,15 @@ from itertools import takewhile
 from typing import Any
 
 from nmt.changed import OF_NO_WEIGHT, SEEDS, is_within, leaves, name_of
+from nmt.folder import BEST
 from nmt.report.runs import RunFolder
 from nmt.search.settings import BESIDE, Search
 
 NOT_OF_THE_SYSTEM = (  # nor do these make another system
-    *OF_NO_WEIGHT, "data.dir", "data.tests", "data.test", "callbacks.checkpoint.dirpath",
+    *OF_NO_WEIGHT, "data.dir", "data.tests", "callbacks.checkpoint.dirpath",
     "trainer.default_root_dir", "search.seed",
 )  # fmt: skip
-HOW = {f"search.{key}": value for key, value in asdict(Search()).items()} | BESIDE  # what evaluations of old do not say
+HOW = {f"search.{key}": value for key, value in asdict(Search()).items()} | BESIDE | {"checkpoint": BEST}
 
 
 def settings_of(run: RunFolder, how: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def _is_known(settings: Mapping[str, Any]) -> bool:
 
 def _says_how(key: str) -> bool:
     """A run was evaluated, which is known of each."""
-    return key.startswith("search.") or key in BESIDE
+    return key in HOW
 
 
 def differing(

@@ -48,6 +48,7 @@ def tabulated(found: Field, resamples: int, together: int = 1) -> dict[str, Any]
             *({"run": one.name, "note": note} for one in found.runs for note in one.run.notes),
             *({"run": one.name, "note": note} for system in found.systems for one, note in not_independent(system)),
             *({"run": one.name, "note": note} for one, note in _of_other_code(found)),
+            *({"run": one.name, "note": note} for one, note in _gone_on_with(found)),
             *({"run": one.name, "note": note} for one, note in _of_other_gold(found)),
         ],
     }
@@ -60,6 +61,12 @@ def _of_other_code(found: Field) -> Iterator[tuple[Compared, str]]:
     for one in found.runs:
         if None not in (one.run.code, first.run.code) and one.run.code != first.run.code:
             yield one, f"trained by other code of nmt/model or nmt/training than {first.name}"
+
+
+def _gone_on_with(found: Field) -> Iterator[tuple[Compared, str]]:
+    for one in found.runs:
+        if checkpoint := one.run.summary.get("went_on_with"):
+            yield one, f"went on with {checkpoint}: was not trained by its settings and data alone"
 
 
 def _of_other_gold(found: Field) -> Iterator[tuple[Compared, str]]:

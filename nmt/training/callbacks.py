@@ -14,7 +14,7 @@ from pytorch_lightning.loggers import Logger
 from nmt.data.batches import Batch
 from nmt.data.prepared import SIDES
 from nmt.data.vocabulary import END, SPECIAL
-from nmt.folder import METRICS, read_metrics
+from nmt.folder import METRICS, jobs_of, read_metrics
 from nmt.training.module import Training
 from nmt.training.ranks import highest
 
@@ -61,7 +61,7 @@ class LastValidation(Callback):
 
 class MedianPruning(Callback):
     """Ends a run of a sweep whose best validation BLEU so far is below the median that the sweep's other runs had
-    after as many validations."""
+    after as many validations. Runs in its folder that are of an earlier sweep, by sweep.json, are not looked at."""
 
     def __init__(self, *, sweep_folder: str, warm_up: int, siblings: int):
         self.sweep_folder, self.warm_up, self.siblings = Path(sweep_folder), warm_up, siblings
@@ -86,9 +86,9 @@ class MedianPruning(Callback):
         return best < median
 
     def _of_the_others(self, own: Path) -> list[list[float]]:
-        found = []
+        found, jobs = [], jobs_of(self.sweep_folder)
         for file in self.sweep_folder.glob(f"*/{METRICS}"):
-            if file.parent.resolve() != own.resolve():
+            if file.parent.resolve() != own.resolve() and (not jobs or file.parent.resolve() in jobs):
                 rows = read_metrics(file)
                 found.append([float(row["valid/bleu"]) for row in rows if row.get("valid/bleu")])
         return found

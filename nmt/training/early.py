@@ -11,6 +11,7 @@ from pytorch_lightning import Trainer
 
 from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.evaluation.bleu import counter
+from nmt.folder import BEST
 from nmt.machine import cores
 from nmt.resolvers import starts_from_another
 from nmt.run import build_model, locate
@@ -35,6 +36,7 @@ def check_settings(config: DictConfig) -> None:
     for name, callback in config.callbacks.items():
         if callback and "monitor" in callback:
             check_monitor(f"callbacks.{name}", *_watched_by(callback, name))
+    _check_checkpoint(config.callbacks.get("checkpoint"))
     counter(**config.data.score)
     hydra.utils.instantiate(config.validation)
     if config.threads is not None and not (isinstance(config.threads, int) and config.threads > 0):
@@ -47,6 +49,16 @@ def check_settings(config: DictConfig) -> None:
     _check_optimizer(config)
     _check_start(config)
     _check_model(config)
+
+
+def _check_checkpoint(callback: DictConfig | None) -> None:
+    """One file, of one name, is what every command takes for a run's best."""
+    for key, wanted in (("save_top_k", 1), ("filename", BEST.removesuffix(".ckpt"))):
+        if callback and callback.get(key, wanted) != wanted:
+            raise ConfigurationError(
+                f"callbacks.checkpoint.{key}={callback[key]}: must be {wanted}, for {BEST} is the run's best; more "
+                "checkpoints are kept by another ModelCheckpoint beside it (docs/translation.md, means of checkpoints)"
+            )
 
 
 def _watched_by(callback: DictConfig, name: str) -> tuple[str, str]:

@@ -68,7 +68,7 @@ def train(config: DictConfig) -> float | None:
             log.info("completed already: %s (resume=false trains it anew)", folder)
             scored = is_scored(folder, config.data.test, config.score_unknown)
             if config.score_test and rank_zero_only.rank == 0 and not scored:
-                evaluate_run(folder, config.score_unknown)
+                evaluate_run(folder, config.score_unknown, config.data.test)
             return done.summary.get("best", {}).get("score")
         return _trained(config, folder, before)
 
@@ -118,7 +118,7 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
         summary["stage"] = place.name
         if trainer.is_global_zero:
             if config.score_test:
-                evaluate_run(folder, config.score_unknown)
+                evaluate_run(folder, config.score_unknown, config.data.test)
             offer(folder, place, summary.get("went_on_with"))
     return summary.get("best", {}).get("score")
 

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from nmt.alone import alone
 from nmt.code import code_version
 from nmt.errors import ConfigurationError, UserError, closest
-from nmt.folder import read_summary
+from nmt.folder import has_checkpoint, read_summary
 from nmt.launch.job import Job, stop
 from nmt.whole import write_text
 
@@ -45,6 +45,11 @@ def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
     held = f"pretraining: another process is at {job.folder}; waiting for it"
     with alone(Path(f"{job.folder}.lock"), held=held):
         if job.is_completed:
+            if not has_checkpoint(job.folder):
+                raise UserError(
+                    f"pretraining: {job.folder} is completed, but its checkpoints are not there; remove the folder, "
+                    "and the stage is trained anew"
+                )
             log.info("pretraining: %s is trained already", job.folder)
             return job.folder
         if (same := _same_elsewhere(job.folder)) is not None:
@@ -83,7 +88,7 @@ def _same_elsewhere(place: Path) -> Path | None:
     summary = read_summary(folder)  # the run there may have been trained anew, or for longer
     by_one_code = len(summary.get("code", ())) == 1  # or what trained it first is not what its fingerprint tells
     known = (summary.get("status"), summary.get("stage")) == ("completed", place.name)
-    return folder if known and by_one_code else None
+    return folder if known and by_one_code and has_checkpoint(folder) else None
 
 
 def stage_overrides(pretraining: DictConfig, overrides: Sequence[str]) -> tuple[str, ...]:

@@ -61,6 +61,8 @@ MISTAKES = {
     "data.source.language=en data.target.language=de": "tpyo.en: no such file",
     "callbacks.checkpoint=null": "callbacks.early_stopping: watches what callbacks.checkpoint does, and that is null",
     "+trainer.default_root_dir=x": "trainer.default_root_dir: would have no effect, hydra.run.dir=FOLDER says where",
+    "callbacks.checkpoint.save_top_k=3": "callbacks.checkpoint.save_top_k=3: must be 1, for best.ckpt is the run's",
+    "callbacks.checkpoint.filename=top": "callbacks.checkpoint.filename=top: must be best, for best.ckpt is the run's",
     "callbacks.checkpoint.monitor=val/bleu": "callbacks.checkpoint.monitor=val/bleu: choose valid/loss, valid/perp",
     "callbacks.checkpoint.monitor=valid/loss": "callbacks.checkpoint.mode=max: lower valid/loss is better",
     "callbacks.early_stopping.mode=min": "callbacks.early_stopping.mode=min: higher valid/bleu is better; .*mode=max$",

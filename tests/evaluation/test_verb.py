@@ -112,10 +112,18 @@ def test_a_path_of_the_run_that_is_none_from_here_says_from_where(unsearched, tm
 
 def test_a_run_that_is_scored_after_training_says_how_good_it_is_and_where(monkeypatch, caplog):
     scores = {"bleu": {"score": 39.027}, "chrf": {"score": 61.5}}
-    monkeypatch.setattr(verb, "evaluate", lambda *_: {"run": "a/run", "test": "test_2016", "scores": scores})
+    told = []
+
+    def evaluated(settings, of_data):
+        told.append((settings.run, settings.unknown, of_data))
+        return {"run": "a/run", "test": "test_2016", "scores": scores}
+
+    monkeypatch.setattr(verb, "evaluate", evaluated)
     with caplog.at_level(logging.INFO):
-        evaluate_run("a/run", "keep")
-    assert caplog.messages == ["test_2016: bleu 39.03, chrf 61.50, in a/run/test_2016/"]
+        evaluate_run("a/run", "keep", "test_2016")
+    evaluate_run("a/run", "copy", None)
+    assert told == [("a/run", "keep", ["data.test=test_2016"]), ("a/run", "copy", [])]
+    assert caplog.messages[:1] == ["test_2016: bleu 39.03, chrf 61.50, in a/run/test_2016/"]
 
 
 def test_words_by_their_frequency_are_shown_as_a_table(capsys):

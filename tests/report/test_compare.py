@@ -158,6 +158,10 @@ def test_what_was_evaluated_in_another_way_is_another_system(sweep, tmp_path):
     tables = compared(tmp_path, sweep)[2]
     assert len(tables["systems"]) == 3
     assert [row["settings"]["int8"] for row in tables["systems"]].count(True) == 1
+    for name, systems in (("best.ckpt", 2), ("mean.ckpt", 3)):  # of old evaluations the best is meant
+        path.write_text(json.dumps(stored | {"members": [{"run": "a", "checkpoint": name, "step": 7}]}))
+        assert len(compared(tmp_path, sweep)[2]["systems"]) == systems
+    assert [row["settings"]["checkpoint"] for row in compared(tmp_path, sweep)[2]["systems"]].count("mean.ckpt") == 1
 
 
 def test_a_run_of_other_code_than_the_baselines_is_noted(tmp_path):
@@ -165,6 +169,13 @@ def test_a_run_of_other_code_than_the_baselines_is_noted(tmp_path):
         write_run(tmp_path / "runs" / name, changes={"name_of": name}, summary={"code": code} if code else None)
     notes = compared(tmp_path, tmp_path / "runs", baseline="base")[2]["notes"]
     assert notes == [{"run": "other", "note": "trained by other code of nmt/model or nmt/training than base"}]
+
+
+def test_a_run_that_went_on_with_something_else_is_noted(tmp_path):
+    for name, told in (("base", {}), ("other", {"went_on_with": "x/last.ckpt"})):
+        write_run(tmp_path / "runs" / name, changes={"name_of": name}, summary=told)
+    (note,) = compared(tmp_path, tmp_path / "runs", baseline="base")[2]["notes"]
+    assert note == {"run": "other", "note": "went on with x/last.ckpt: was not trained by its settings and data alone"}
 
 
 def test_the_same_seed_twice_is_noted(sweep, tmp_path):

@@ -1,5 +1,6 @@
 """What callbacks decide, on stand-ins for a trainer."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -52,6 +53,16 @@ def test_a_run_below_the_median_of_the_others_best_is_stopped_after_the_warm_up(
 def test_nothing_is_stopped_while_too_few_came_as_far(sweep):
     assert walk(sweep, [0, 0, 0], warm_up=1, siblings=4) is None
     assert walk(sweep, [0, 0, 0], warm_up=0, siblings=4) == 1  # the short one came as far as this
+
+
+def test_runs_of_an_earlier_sweep_in_the_same_folder_stop_nothing(sweep):
+    for number in range(4):
+        sibling(sweep, f"earlier{number}", [90, 90, 90])
+    assert walk(sweep, [7, 0, 0], warm_up=1, siblings=3) == 2
+    jobs = [{"folder": name} for name in ("a", "b", "c", "short", "own")]
+    (sweep / "sweep.json").write_text(json.dumps({"jobs": jobs}))
+    assert walk(sweep, [7, 0, 0], warm_up=1, siblings=3) is None
+    assert walk(sweep, [0, 0, 0], warm_up=1, siblings=3) == 2
 
 
 def test_ranks_stop_together_where_one_has_seen_more_of_the_others(sweep, monkeypatch):

@@ -15,7 +15,8 @@ from nmt.training.pretraining import _must_be_one_process, _run, _same_elsewhere
 
 def test_a_run_serves_only_while_it_is_what_was_offered(tmp_path):
     place, run = tmp_path / "stages" / "nmt-1a2b", tmp_path / "run"
-    run.mkdir()
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "checkpoints" / "best.ckpt").touch()
     assert _same_elsewhere(place) is None
     offer(run, place, of_another=None)
     for summary, serves in (
@@ -27,6 +28,10 @@ def test_a_run_serves_only_while_it_is_what_was_offered(tmp_path):
     ):
         (run / "summary.json").write_text(json.dumps({"code": ["def"]} | summary))
         assert _same_elsewhere(place) == (run if serves else None)
+    (run / "summary.json").write_text(json.dumps({"status": "completed", "stage": "nmt-1a2b", "code": ["def"]}))
+    assert _same_elsewhere(place) == run
+    (run / "checkpoints" / "best.ckpt").unlink()  # to save room
+    assert _same_elsewhere(place) is None
 
 
 @pytest.mark.parametrize(
