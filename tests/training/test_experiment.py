@@ -182,7 +182,7 @@ def drawn_by(rank: int, *, step: int = 0, stored: torch.Tensor | None = None) ->
     """What a rank draws first, when training begins or goes on."""
     torch.manual_seed(5)
     finite, trainer = SimpleNamespace(begin=lambda step: None), SimpleNamespace(is_global_zero=True, global_step=step)
-    own = {"random_state": stored, "random_state_of_gpu": None}
+    own = {"random_state": stored, "random_state_of_gpu": None, "retuned": set()}
     Training.on_train_start(SimpleNamespace(trainer=trainer, finite=finite, global_rank=rank, **own))
     return torch.rand(3).tolist()
 
@@ -193,11 +193,12 @@ def test_dropout_on_a_gpu_goes_on_too(monkeypatch, then, restored):
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: f"on {device}")
     monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: given.append(state))
     finite = SimpleNamespace(begin=lambda step: None, state_dict=dict, load_state_dict=lambda state: None)
-    trainer = SimpleNamespace(is_global_zero=True, global_step=3)
+    trainer = SimpleNamespace(is_global_zero=True, global_step=3, ckpt_path="last.ckpt")
+    record = {"vocabularies": {}, "config": {}}
     module = SimpleNamespace(
-        record={"vocabularies": {}}, finite=finite, trainer=trainer, global_rank=0, device=torch.device("cuda:1")
+        record=record, finite=finite, trainer=trainer, global_rank=0, device=torch.device("cuda:1")
     )
-    checkpoint = {}
+    checkpoint = {"lr_schedulers": []}
     Training.on_save_checkpoint(module, checkpoint)
     module.device = torch.device(then)
     Training.on_load_checkpoint(module, checkpoint)
