@@ -9,10 +9,10 @@ OF_NO_WEIGHT = (  # what training comes to does not depend on them
     "paper", "hparams_search",
     "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
     "model.source_vocabulary_size", "model.target_vocabulary_size",
-    "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name", "data.test",
-    "callbacks.pruning.sweep_folder",
+    "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name", "callbacks.pruning.sweep_folder",
 )  # fmt: skip
 
+TEST = "data.test"  # nor on which of its test sets a run is scored
 SEEDS = ("seed", "data.seed")
 RENAMED = {  # what older runs call them
     "pytorch_lightning.callbacks.WeightAveraging": "nmt.training.averaging.MovingAverage",
@@ -32,7 +32,7 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tupl
     """Settings that affect training and differ, by name: before, and now."""
     before, now = leaves(before), leaves(now)
     keys = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    return {key: (before.get(key), now.get(key)) for key in keys if not is_within(key, OF_NO_WEIGHT)}
+    return {key: (before.get(key), now.get(key)) for key in keys if not is_within(key, (*OF_NO_WEIGHT, TEST))}
 
 
 def name_of(override: str) -> str:

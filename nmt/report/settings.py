@@ -17,7 +17,7 @@ from nmt.report.runs import RunFolder
 from nmt.search.settings import BESIDE, Search
 
 NOT_OF_THE_SYSTEM = (  # nor do these make another system
-    *OF_NO_WEIGHT, "data.dir", "data.tests", "callbacks.checkpoint.dirpath",
+    *OF_NO_WEIGHT, "data.dir", "data.tests", "data.test", "callbacks.checkpoint.dirpath",
     "trainer.default_root_dir", "search.seed",
 )  # fmt: skip
 HOW = {f"search.{key}": value for key, value in asdict(Search()).items()} | BESIDE | {"checkpoint": BEST}

@@ -61,6 +61,14 @@ def test_what_was_not_completed_is_gone_on_with(folder, status):
     assert config.ckpt_path == str(folder / "checkpoints" / "last.ckpt")
 
 
+def test_which_test_set_is_scored_is_no_other_setting(folder):
+    say(folder, "completed", epochs=3)
+    with pytest.raises(CompletedAlreadyError):
+        settle(configuration(data={"test": "long"}), folder)
+    with pytest.raises(UserError, match=r"other settings \(data.tests.long.count None → 7\)"):
+        settle(configuration(data={"test": "long", "tests": {"long": {"count": 7}}}), folder)
+
+
 def test_other_settings_are_named_and_the_runs_own_composition_is_put_back(folder):
     (folder / ".hydra" / "overrides.yaml").write_text("- dropout=0.3\n")  # Hydra has written it by then
     with pytest.raises(
