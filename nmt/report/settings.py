@@ -11,13 +11,13 @@ from dataclasses import asdict
 from itertools import takewhile
 from typing import Any
 
-from nmt.changed import OF_NO_WEIGHT, SEEDS, is_within, leaves, name_of
+from nmt.changed import OF_NO_WEIGHT, SEEDS, TEST, is_within, leaves, name_of
 from nmt.folder import BEST
 from nmt.report.runs import RunFolder
 from nmt.search.settings import BESIDE, Search
 
 NOT_OF_THE_SYSTEM = (  # nor do these make another system
-    *OF_NO_WEIGHT, "data.dir", "data.tests", "data.test", "callbacks.checkpoint.dirpath",
+    *OF_NO_WEIGHT, TEST, "data.dir", "data.tests", "callbacks.checkpoint.dirpath",
     "trainer.default_root_dir", "search.seed",
 )  # fmt: skip
 HOW = {f"search.{key}": value for key, value in asdict(Search()).items()} | BESIDE | {"checkpoint": BEST}
