@@ -8,10 +8,11 @@ significant (p = 1 / (resamples + 1)), and by randomisation two that differ in o
 counts too, and on both sides.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import atan, comb, cos, pi, sin, sqrt
-from statistics import mean
+from statistics import mean, stdev
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ import numpy as np
 from nmt.evaluation.bleu import bleu_of, mean_bleu
 
 ROUNDING = 1e-9  # of BLEU, below which scores are the same
+
+Scored = Mapping[Hashable, float]  # each run that was trained: a system's score of it
 
 
 class Comparison(NamedTuple):
@@ -190,25 +193,54 @@ def _corpus_bleu(statistics: np.ndarray) -> float:
     return float(mean_bleu(statistics.sum(1)))
 
 
-def spread_over_seeds(systems: Iterable[Sequence[float]]) -> Spread | None:
-    """The standard deviation over seeds, pooled over all systems; None where no system has runs that differ."""
-    groups = list(systems)
-    degrees = sum(len(group) - 1 for group in groups)
-    squares = sum((value - mean(group)) ** 2 for group in groups for value in group)
-    return Spread(sqrt(squares / degrees), degrees) if squares > ROUNDING**2 else None
+def spread_over_seeds(systems: Iterable[Scored]) -> Spread | None:
+    """The standard deviation over seeds, pooled over all systems; None where no system has runs that differ.
+
+    A run that several systems score, each in its way, was trained once: it counts once, with its mean square.
+    """
+    squares: dict[Hashable, list[float]] = defaultdict(list)
+    groups: list[set[Hashable]] = []  # of runs that systems share, of each a mean is taken
+    for system in systems:
+        if len(system) > 1:
+            middle = mean(system.values())
+            for run, value in system.items():
+                squares[run].append((value - middle) ** 2)
+            shared = [group for group in groups if group & system.keys()]
+            groups = [group for group in groups if group not in shared] + [set(system).union(*shared)]
+    total, degrees = sum(map(mean, squares.values())), len(squares) - len(groups)
+    return Spread(sqrt(total / degrees), degrees) if total > ROUNDING**2 else None
 
 
-def over_seeds(own: Sequence[float], systems: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
+def over_seeds(own: Scored, systems: Mapping[str, Scored]) -> dict[str, float | None]:
     """p of each system's difference to the baseline, as far as training anew goes: Student's t, two-sided.
 
     The spread over seeds is taken to be the same in all systems, as in an analysis of variance: few runs of each then
-    tell together what it is.
+    tell together what it is. Scores of the baseline's own runs are no other training: the spread of their differences,
+    run by run, says how far training anew would move them.
     """
     spread = spread_over_seeds([own, *systems.values()])
-    if spread is None:
-        return dict.fromkeys(systems)
-    apart = {name: (mean(group) - mean(own)) / sqrt(1 / len(group) + 1 / len(own)) for name, group in systems.items()}
-    return {name: student_p(difference / spread.deviation, spread.degrees) for name, difference in apart.items()}
+    return {
+        name: _of_the_same_runs(own, system) if own.keys() & system.keys() else _of_other_runs(own, system, spread)
+        for name, system in systems.items()
+    }
+
+
+def _of_other_runs(own: Scored, system: Scored, spread: Spread | None) -> float | None:
+    if spread is None or not own or not system:
+        return None
+    difference = mean(system.values()) - mean(own.values())
+    return student_p(difference / (spread.deviation * sqrt(1 / len(system) + 1 / len(own))), spread.degrees)
+
+
+def _of_the_same_runs(own: Scored, system: Scored) -> float | None:
+    """Student's t of pairs; None where some run is the one's alone, or all differ by as much."""
+    if own.keys() != system.keys() or len(own) < 2:
+        return None
+    differences = [system[run] - value for run, value in own.items()]
+    deviation = stdev(differences)
+    if deviation < ROUNDING:
+        return None
+    return student_p(mean(differences) * sqrt(len(differences)) / deviation, len(differences) - 1)
 
 
 def student_p(t: float, degrees: int) -> float:

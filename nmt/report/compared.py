@@ -50,12 +50,17 @@ class System(NamedTuple):
         return np.array([one.on.statistics for one in self.once_a_seed])
 
     @property
-    def bleu_by_seed(self) -> list[float]:
-        return [one.on.scores["bleu"] for one in self.once_a_seed]
+    def bleu(self) -> float:
+        return mean(one.on.scores["bleu"] for one in self.once_a_seed)
+
+    def by_training(self, scores: Sequence[float]) -> dict[Path, float]:
+        """Those, a run of `once_a_seed` each, that tell what training anew does: not an ensemble's."""
+        told = zip(self.once_a_seed, scores, strict=True)
+        return {one.run.trained.resolve(): score for one, score in told if one.run.trained}
 
     @property
-    def bleu(self) -> float:
-        return mean(self.bleu_by_seed)
+    def bleu_by_training(self) -> dict[Path, float]:
+        return self.by_training([one.on.scores["bleu"] for one in self.once_a_seed])
 
 
 class Field(NamedTuple):

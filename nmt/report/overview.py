@@ -32,7 +32,8 @@ class Told(NamedTuple):
 def in_short(tests: Mapping[str, Mapping[str, Any]]) -> str:
     bleu = corrected(_of_bleu(tests))
     others = [told for told in corrected(_of_rates(tests)) if (told.by_sentences or 1) < LUCK]
-    spreads = {test: over for test, tables in tests.items() if (over := tables["spread_over_seeds"])}
+    told_over_seeds = {told.test for told in bleu if told.by_seeds is not None}
+    spreads = {test: tables["spread_over_seeds"] for test, tables in tests.items() if test in told_over_seeds}
     of_seeds = ", ".join(f"{over['deviation']:.2f} BLEU on {test}" for test, over in spreads.items())
     both = f"; over seeds by the spread that all systems have together, {of_seeds}. What both find is in bold"
     first = "The best on average first" if len(tests) > 1 else "The best first"

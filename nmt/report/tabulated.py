@@ -28,7 +28,7 @@ def tabulated(found: Field, resamples: int, together: int = 1) -> dict[str, Any]
     first = found.baseline.members[0].on
     drawing = {"resamples": resamples, "together": together}
     differences = _differences(found, drawing)
-    over = spread_over_seeds(system.bleu_by_seed for system in found.systems)
+    over = spread_over_seeds(system.bleu_by_training for system in found.systems)
     tables = {
         "test": found.test,
         "sentences": len(first.sentences),
@@ -140,7 +140,7 @@ def _differences(found: Field, drawing: Mapping[str, int]) -> dict[str, dict[str
         return {}
     statistics = {system.name: system.statistics for system in others}
     by_sentence = compare_systems(own.statistics, statistics, **drawing)
-    by_seed = over_seeds(own.bleu_by_seed, {system.name: system.bleu_by_seed for system in others})
+    by_seed = over_seeds(own.bleu_by_training, {system.name: system.bleu_by_training for system in others})
     return {
         system.name: {
             "bleu": system.bleu - own.bleu,
@@ -185,10 +185,10 @@ def _rates(
     """Measures, by their places in what `in_per_cent` makes of each system's counts; the baseline's differ from
     themselves by nothing."""
     rates = compare_rates(counts[found.baseline.name], counts, in_per_cent, **drawing)
-    of_seeds = {name: in_per_cent(of_system.sum(1)) for name, of_system in counts.items()}
+    of_runs = {name: in_per_cent(of_system.sum(1)) for name, of_system in counts.items()}
     told: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in counts}
     for measure, place in places.items():
-        values = {name: of_each[:, place].tolist() for name, of_each in of_seeds.items()}
+        values = {one.name: one.by_training(of_runs[one.name][:, place].tolist()) for one in found.systems}
         by_seed = over_seeds(values.pop(found.baseline.name), values)
         for name, of_system in rates.items():
             told[name][measure] = of_system[place]._asdict() | {"p_seeds": by_seed.get(name)}

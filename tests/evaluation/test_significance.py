@@ -288,11 +288,13 @@ def test_students_t_is_the_area_under_its_density(degrees):
 
 def test_over_seeds_two_systems_are_told_apart_by_students_t():
     """t = 3 / √(1 · (1/3 + 1/3)) = 3.674, four degrees of freedom."""
-    assert over_seeds([1.0, 2.0, 3.0], {"other": [4.0, 5.0, 6.0]}) == {"other": pytest.approx(0.021312, abs=1e-6)}
+    systems = trained_anew(own=[1.0, 2.0, 3.0], other=[4.0, 5.0, 6.0])
+    assert over_seeds(systems.pop("own"), systems) == {"other": pytest.approx(0.021312, abs=1e-6)}
 
 
 def test_over_seeds_all_systems_tell_together_what_the_spread_is():
-    own, systems = [20.0, 20.2], {"a": [21.0, 21.6], "b": [20.0, 20.0, 20.3], "alone": [22.0]}
+    systems = trained_anew(own=[20.0, 20.2], a=[21.0, 21.6], b=[20.0, 20.0, 20.3], alone=[22.0])
+    own = systems.pop("own")
     squares = 0.02 + 0.18 + 0.06  # 1 + 1 + 2 degrees of freedom
     expected = {
         "a": student_p((21.3 - 20.1) / sqrt(squares / 4 * (1 / 2 + 1 / 2)), 4),
@@ -304,15 +306,47 @@ def test_over_seeds_all_systems_tell_together_what_the_spread_is():
     assert expected["alone"] < expected["a"] < 0.05 < expected["b"]
 
 
-@pytest.mark.parametrize("systems", [{"a": [25.0]}, {"a": [20.0], "b": [22.0]}, {"a": [21.0, 21.0]}])
-def test_over_seeds_nothing_is_said_where_no_runs_of_a_system_differ(systems):
-    assert over_seeds([20.0], systems) == dict.fromkeys(systems)
+@pytest.mark.parametrize("others", [{"a": [25.0]}, {"a": [20.0], "b": [22.0]}, {"a": [21.0, 21.0]}])
+def test_over_seeds_nothing_is_said_where_no_runs_of_a_system_differ(others):
+    systems = trained_anew(own=[20.0], **others)
+    assert over_seeds(systems.pop("own"), systems) == dict.fromkeys(others)
+
+
+def test_over_seeds_runs_scored_in_several_ways_were_trained_once():
+    """Or four ways to search with the same three runs would be taken for twelve trainings."""
+    own, other = {1: 20.0, 2: 21.0, 3: 22.0}, {4: 23.0, 5: 24.0, 6: 26.0}
+    searches = {"wider": {1: 20.5, 2: 21.5, 3: 22.5}, "other": other, "other_wider": {4: 23.5, 5: 24.0, 6: 26.5}}
+    spread = spread_over_seeds([own, *searches.values()])
+    middle, wider = 73 / 3, 74 / 3
+    squares = [((value - middle) ** 2 + (wide - wider) ** 2) / 2 for value, wide in ((23, 23.5), (24, 24), (26, 26.5))]
+    assert spread == (pytest.approx(sqrt((2 + sum(squares)) / 4)), 4)
+    told = over_seeds(own, searches)
+    assert told["other"] == pytest.approx(student_p((middle - 21) / (spread.deviation * sqrt(2 / 3)), 4))
+
+
+def test_over_seeds_the_baselines_own_runs_are_compared_run_by_run():
+    """Differences 0.3, 0.5, 0.4: t = 0.4 / (0.1 / √3) = 6.93 with two degrees of freedom, however far apart runs are."""
+    own = {1: 20.0, 2: 25.0, 3: 22.0}
+    told = over_seeds(own, {"wider": {1: 20.3, 2: 25.5, 3: 22.4}, "as_far": {run: own[run] + 0.3 for run in own}})
+    assert told == {"wider": pytest.approx(0.0202, abs=1e-4), "as_far": None}
+
+
+def test_over_seeds_runs_of_which_the_baseline_shares_some_say_nothing():
+    own = {1: 20.0, 2: 25.0, 3: 22.0}
+    systems = {"fewer": {1: 20.3, 2: 25.5}, "others_too": {3: 22.4, 4: 21.0, 5: 21.0}, "nothing_trained": {}}
+    assert over_seeds(own, systems) == dict.fromkeys(systems)
+    assert spread_over_seeds([own, *systems.values()]).degrees == 4  # five runs, that hang together
+
+
+def trained_anew(**scores: list[float]) -> dict[str, dict]:
+    return {name: {(name, place): score for place, score in enumerate(of_it)} for name, of_it in scores.items()}
 
 
 def test_over_seeds_p_is_as_often_small_as_it_says():
     """Systems that differ in nothing but luck."""
     draw = np.random.default_rng(5).normal(30, 0.5, (4000, 5, 3)).tolist()
-    found = [over_seeds(own, {"first": first, "b": b, "c": c, "d": d})["first"] for own, first, b, c, d in draw]
+    together = [trained_anew(**dict(zip(("own", "first", "b", "c", "d"), scores, strict=True))) for scores in draw]
+    found = [over_seeds(systems.pop("own"), systems)["first"] for systems in together]
     assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.01)
     assert np.mean(np.array(found) < 0.5) == pytest.approx(0.5, abs=0.025)
 

@@ -17,6 +17,7 @@ from report.folders import pairs, with_alignments, write_run
 from nmt.command import read_arguments
 from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.adequacy import over_and_under_translation
+from nmt.evaluation.significance import student_p
 from nmt.report.compare import compare, folders_and_keys
 from nmt.report.runs import find_runs
 
@@ -474,6 +475,41 @@ def test_several_searches_of_a_run_stand_side_by_side_with_all_that_is_known_of_
     _, _, tables = compared(tmp_path, tmp_path / "searches", baseline="beam_1_seed_2")
     gone = f"{tmp_path / 'seed=1'}, which was evaluated, is not there: its settings are not known"
     assert [note["note"] for note in tables["notes"]] == [gone] * 2
+
+
+def test_over_seeds_evaluations_of_the_same_runs_are_pairs_and_an_ensemble_is_none(tmp_path):
+    own, wider = [], []
+    for seed in (1, 2, 3):
+        run = write_run(tmp_path / "runs" / f"seed={seed}", seed=seed, mistakes=0.2 + 0.01 * seed)
+        own.append(score_of(run))
+        other = write_run(tmp_path / "drawn" / f"seed={seed}", seed=seed + 10, mistakes=0.18)
+        wider.append(score_of(again(other, tmp_path / "searches" / f"beam_12_seed_{seed}", [run], beam=12)))
+    runs = [tmp_path / "runs" / f"seed={seed}" for seed in (1, 2, 3)]
+    again(other, tmp_path / "together", runs, beam=5)
+    places = [tmp_path / name for name in ("runs", "searches", "together")]
+    _, _, tables = compared(tmp_path, *places, baseline=str(runs[0]))
+    found = {row["settings"]["search.beam"]: row["system"] for row in tables["systems"] if row["system"] != "together"}
+    told = {row["system"]: row["difference"] for row in tables["systems"]}
+    differences = [theirs - ours for ours, theirs in zip(own, wider, strict=True)]
+    t = mean(differences) * math.sqrt(3) / stdev(differences)
+    assert told[found[12]]["p_seeds"] == pytest.approx(student_p(t, 2))
+    assert tables["spread_over_seeds"]["degrees"] == 2
+    assert told["together"]["p_seeds"] is None
+    assert {rate["p_seeds"] for rate in tables["adequacy"]["together"].values()} == {None}
+    assert 0 < tables["adequacy"][found[12]]["words_too_often"]["p_seeds"] < 1
+
+
+def again(evaluated, folder, runs, beam):
+    """An evaluation of these runs, kept elsewhere."""
+    shutil.copytree(evaluated / "test", folder / "test")
+    path = folder / "test" / "scores.json"
+    told = {"search": {"beam": beam}, "members": [{"run": str(run)} for run in runs]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | told))
+    return folder
+
+
+def score_of(folder):
+    return json.loads((folder / "test" / "scores.json").read_text())["scores"]["bleu"]["score"]
     assert len(tables["systems"]) == 4
 
 
