@@ -325,7 +325,7 @@ def test_over_seeds_runs_scored_in_several_ways_were_trained_once():
 
 
 def test_over_seeds_the_baselines_own_runs_are_compared_run_by_run():
-    """Differences 0.3, 0.5, 0.4: t = 0.4 / (0.1 / √3) = 6.93 with two degrees of freedom, however far apart runs are."""
+    """Differences 0.3, 0.5, 0.4: t = 0.4 / (0.1 / √3) = 6.93 with two degrees of freedom, however far apart runs."""
     own = {1: 20.0, 2: 25.0, 3: 22.0}
     told = over_seeds(own, {"wider": {1: 20.3, 2: 25.5, 3: 22.4}, "as_far": {run: own[run] + 0.3 for run in own}})
     assert told == {"wider": pytest.approx(0.0202, abs=1e-4), "as_far": None}

@@ -475,6 +475,7 @@ def test_several_searches_of_a_run_stand_side_by_side_with_all_that_is_known_of_
     _, _, tables = compared(tmp_path, tmp_path / "searches", baseline="beam_1_seed_2")
     gone = f"{tmp_path / 'seed=1'}, which was evaluated, is not there: its settings are not known"
     assert [note["note"] for note in tables["notes"]] == [gone] * 2
+    assert len(tables["systems"]) == 4
 
 
 def test_over_seeds_evaluations_of_the_same_runs_are_pairs_and_an_ensemble_is_none(tmp_path):
@@ -510,7 +511,6 @@ def again(evaluated, folder, runs, beam):
 
 def score_of(folder):
     return json.loads((folder / "test" / "scores.json").read_text())["scores"]["bleu"]["score"]
-    assert len(tables["systems"]) == 4
 
 
 def test_sentences_drawn_together_give_other_intervals_of_the_same_scores_and_it_is_said(sweep, tmp_path, monkeypatch):
