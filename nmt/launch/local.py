@@ -30,6 +30,7 @@ from nmt.errors import ConfigurationError, UserError
 from nmt.folder import CHECKPOINTS, CONFIG, METRICS, SWEEP, read_metrics
 from nmt.kinds import check_kinds, check_pretraining
 from nmt.launch.job import IS_JOB, Job, end_what_is_left, stop
+from nmt.launch.slurm import WARNING, requeue, warnings
 from nmt.machine import cores
 from nmt.report.paper_table import Entry, write_table
 from nmt.signals import ENDING, raising
@@ -188,7 +189,7 @@ class Sweep:
         self._write()
         waiting = [number for number, state in enumerate(self.states) if state == "waiting"]
         reported = time.perf_counter()
-        with raising(lambda number: SystemExit(128 + number), *ENDING), self._stops_its_jobs():
+        with _put_into_the_queue_again(), raising(_ends, *ENDING, *warnings()), self._stops_its_jobs():
             while waiting or any(place.process for place in self.places):
                 for place in self.places:
                     if place.process and place.process.poll() is not None:
@@ -280,6 +281,21 @@ class Sweep:
             jobs.append({"folder": job.folder.name, "overrides": list(job.overrides), "status": state} | kept)
         write_json(self.folder / SWEEP, {"jobs": jobs})
         self.on_change(self.jobs, self.states)
+
+
+def _ends(number: int) -> SystemExit:
+    return SystemExit(128 + number)
+
+
+@contextmanager
+def _put_into_the_queue_again() -> Iterator[None]:
+    """Where its time was over, when its jobs have been stopped."""
+    try:
+        yield
+    except SystemExit as ended:
+        if ended.code == 128 + WARNING:
+            requeue()
+        raise
 
 
 def _outcome(job: Job, before: Mapping[str, Any], code: int, output: Path | None) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from nmt.data.prepared import SIDES
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.folder import METRICS, jobs_of, read_metrics
 from nmt.training.module import Training
-from nmt.training.ranks import highest
+from nmt.training.ranks import gathered, highest
 
 log = logging.getLogger(__name__)
 
@@ -193,14 +193,18 @@ class Translations(Callback):
         self.count = count
 
     def on_validation_end(self, trainer: Trainer, module: Training) -> None:
-        if trainer.sanity_checking or not trainer.is_global_zero:
+        if trainer.sanity_checking:
             return
-        shows = [(logger, show) for logger in trainer.loggers if (show := _way_to_show(logger))]
-        shown = self._sentences(module) if shows else []
+        loggers = trainer.loggers if trainer.is_global_zero else ()  # the others' would take anything, and do nothing
+        shows = [(logger, show) for logger in loggers if (show := _way_to_show(logger))]
+        if not highest(len(shows), module.device):
+            return
+        shown = gathered(self._sentences(module))
         for logger, show in shows:
-            show(logger, shown, trainer.global_step)
+            show(logger, [shown[number] for number in sorted(shown)], trainer.global_step)
 
-    def _sentences(self, module: Training) -> list[Shown]:
+    def _sentences(self, module: Training) -> dict[int, Shown]:
+        """Those that this rank translated."""
         lines = [module.prepared.words("valid", side) for side in SIDES]
         numbers = (number for number in range(self.count) if number in module.translated)
-        return [_sentence(module, number, lines[0][number], lines[1][number]) for number in numbers]
+        return {number: _sentence(module, number, lines[0][number], lines[1][number]) for number in numbers}

@@ -5,9 +5,7 @@ the middle of an epoch, and before a validation that was not finished, which is 
 """
 
 import logging
-import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +21,7 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 from nmt.changed import changed
 from nmt.data.batches import Batch
 from nmt.folder import LAST, PREVIOUS
+from nmt.launch.slurm import WARNING, in_slurm, requeue
 from nmt.run import load_checkpoint, save_checkpoint
 from nmt.signals import ENDING, handlers
 from nmt.training.metrics import MetricsFile
@@ -32,7 +31,7 @@ from nmt.training.ranks import highest
 log = logging.getLogger(__name__)
 
 GO_ON, SAVE, REQUEUE, TERMINATE, INTERRUPT = range(5)  # what is asked for; of several ranks' wishes the highest counts
-SIGNALS = (signal.SIGINT, *ENDING, signal.SIGUSR1, signal.SIGUSR2)  # the last is what submitit sends
+SIGNALS = (signal.SIGINT, *ENDING, WARNING, signal.SIGUSR2)  # the last is what submitit sends
 VALIDATION = "epoch_loop.val_loop.batch_progress"
 
 
@@ -95,7 +94,7 @@ class Last(Checkpoint):
         if number in ENDING:
             self.ending = number
         wishes = {signal.SIGINT: INTERRUPT} | dict.fromkeys(ENDING, TERMINATE)
-        self.wishes.append(wishes.get(number, REQUEUE if self._listener() or _in_slurm() else SAVE))
+        self.wishes.append(wishes.get(number, REQUEUE if self._listener() or in_slurm() else SAVE))
 
     def on_train_batch_end(
         self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
@@ -185,10 +184,7 @@ class Last(Checkpoint):
             with suppress(SystemExit):
                 listener(signal.SIGUSR2, None)
         elif is_first:
-            try:
-                subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=True)
-            except (OSError, subprocess.CalledProcessError) as error:
-                log.error("not put into the queue again (%s): the same command goes on with the run", error)
+            requeue()
 
     def _listener(self) -> Callable[[int, FrameType | None], Any] | None:
         """Who put this process into a queue, where he waits for a signal to do so again: submitit."""
@@ -248,10 +244,6 @@ def _be_as_patient_as_told(trainer: Trainer, states: dict[str, Any]) -> None:
 def _is_finished(loops: dict[str, Any]) -> bool:
     """The epoch that was the last."""
     return len(set(loops["epoch_progress"]["current"].values())) == 1
-
-
-def _in_slurm() -> bool:
-    return "SLURM_JOB_ID" in os.environ
 
 
 def _validates_next(trainer: Trainer) -> bool:

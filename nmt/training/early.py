@@ -20,7 +20,7 @@ from nmt.training.module import check_loss, check_monitor
 
 PRECISIONS = ("highest", "high", "medium")
 RANKS_A_CORE = 2
-TRAINER_PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "32", "bf16", "16")  # Lightning's, with whole weights
+TRAINER_PRECISIONS = ("32-true", "bf16-mixed", "32", "bf16")  # Lightning's, with whole weights
 OURS = {  # of Trainer's arguments, which train() gives
     "callbacks": "callbacks=… says which",
     "logger": "logger=… says which",
@@ -83,11 +83,6 @@ def _check_trainer(config: DictConfig) -> None:
         )
     if precision not in TRAINER_PRECISIONS:
         raise ConfigurationError(f"trainer.precision={precision}: choose {', '.join(TRAINER_PRECISIONS)}")
-    if precision in ("16-mixed", "16") and config.optimizer.get("fused"):
-        raise ConfigurationError(
-            f"trainer.precision={precision}: scales the loss, which a fused optimizer cannot take back; "
-            "optimizer.fused=false, or trainer.precision=bf16-mixed"
-        )
     if (trainer.gradient_clip_val or 0) < 0:
         raise ConfigurationError(f"trainer.gradient_clip_val={trainer.gradient_clip_val}: must be at least 0")
 
@@ -132,6 +127,11 @@ def check_ranks(config: DictConfig, trainer: Trainer) -> None:
         raise ConfigurationError(
             f"trainer.devices={config.trainer.devices}: so many processes on {cores()} cores would stop the machine; "
             f"at most {RANKS_A_CORE} a core"
+        )
+    if ranks > 1 and trainer._val_check_time_interval is not None:
+        raise ConfigurationError(
+            f"trainer.val_check_interval={config.trainer.val_check_interval}: is time, and each of {ranks} ranks would "
+            "go by a clock of its own; give batches, or a part of an epoch"
         )
     if ranks > 1 and config.model.get("sparse_gradients"):
         raise ConfigurationError(

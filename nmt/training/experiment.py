@@ -21,6 +21,7 @@ from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from nmt.changed import leaves
 from nmt.code import code_version, git_commit
@@ -112,7 +113,7 @@ def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
                 trainer.fit(module, data, ckpt_path=config.ckpt_path, weights_only=True)
         finally:  # threads are as the launcher of ranks has shared them out
             summary["machine"] = machine(trainer.strategy.root_device) | {"ranks": trainer.world_size}
-        if not (beginning.trained or any((folder / CHECKPOINTS).glob("*.ckpt"))):
+        if not (record.begun and (beginning.trained or any((folder / CHECKPOINTS).glob("*.ckpt")))):
             raise UserError(_nothing_trained(config, trainer))
         summary |= _results(trainer, before.metrics)
         summary["stage"] = place.name
@@ -138,6 +139,13 @@ def explained(module: Training) -> Iterator[None]:
     """What memory and network say of themselves helps nobody."""
     try:
         yield
+    except MisconfigurationException as error:
+        if "You restored a checkpoint" in str(error):
+            raise UserError(
+                f"ckpt_path={module.trainer.ckpt_path}: was trained for longer than "
+                f"trainer.max_epochs={module.trainer.max_epochs}; raise it, or init_from= starts from its weights alone"
+            ) from error
+        raise
     except RuntimeError as error:
         reason = first_line(error)
         if "Error(s) in loading state_dict" in reason:
@@ -179,6 +187,7 @@ def _settle_surroundings(config: DictConfig) -> None:
     warnings.filterwarnings("ignore", message="The `srun` command is available")  # it need not be used
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own, of torch's pytrees
     torch.set_float32_matmul_precision(config.matmul_precision)
+    torch.backends.cudnn.allow_tf32 = config.matmul_precision != "highest"  # of recurrent layers, which ask only this
     if config.threads:
         torch.set_num_threads(config.threads)
         os.environ["OMP_NUM_THREADS"] = str(config.threads)  # or Lightning's launcher of ranks sets its own number

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytorch_lightning
 import torch
+from pytorch_lightning import Trainer
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -92,8 +93,10 @@ class Training(pytorch_lightning.LightningModule):
         whole = {"words": batch.whole_words, "sentences": batch.whole_sentences, "sum": 1}[self.normalize]
         pieces = loss.likelihood.new_tensor(len(batch.target_words))
         self.of_step += torch.stack([loss.objective / whole, loss.likelihood, pieces]).detach()
-        # Ranks' gradients are averaged, and so, by Lightning, are those of accumulated batches
-        parts = self.trainer.accumulate_grad_batches if self.normalize == "sum" else 1
+        # Ranks' gradients are averaged, and so, by Lightning, are those of as many batches as a step usually has
+        parts = self.trainer.accumulate_grad_batches
+        if self.normalize != "sum":
+            parts /= _batches_of_a_step(self.trainer, batch_idx)
         return loss.objective * self.trainer.world_size * parts / whole
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
@@ -136,14 +139,13 @@ class Training(pytorch_lightning.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
     ) -> None:
-        """Lightning refuses fused optimisers under any mixed precision, though only loss scaling (fp16) cannot have
-        them, and does not know sparse gradients."""
+        """Lightning refuses fused optimisers under any mixed precision, though only loss scaling (fp16, which is not
+        among ours) cannot have them, and does not know sparse gradients."""
         by_norm = gradient_clip_algorithm in (None, "norm")
         self.gradient_norm = clip_norm(self.model.parameters(), gradient_clip_val if by_norm else None)
         if gradient_clip_val and not by_norm:
             clip_values(self.model.parameters(), gradient_clip_val)
-        if self.trainer.precision != "16-mixed":  # whose scaler does so itself
-            self._leave_out_what_is_no_number(optimizer)
+        self._leave_out_what_is_no_number(optimizer)
 
     def _leave_out_what_is_no_number(self, optimizer: Optimizer) -> None:
         """All ranks see the same; an optimiser without gradients changes nothing."""
@@ -166,7 +168,8 @@ class Training(pytorch_lightning.LightningModule):
         if checkpoint["nmt"]["vocabularies"] != self.record["vocabularies"]:
             raise UserError(
                 f"ckpt_path={self.trainer.ckpt_path}: is of other vocabularies than those of the data, whose words its "
-                "weights would take for others; resume=false begins the run anew"
+                "weights would take for others; train on its data, or begin anew (without ckpt_path=, or, where it is "
+                "this run's own, with resume=false)"
             )
         self.random_state = checkpoint["random_state"]
         self.random_state_of_gpu = checkpoint.get("random_state_of_gpu")  # none where it was trained on the CPU
@@ -188,6 +191,12 @@ class Training(pytorch_lightning.LightningModule):
             torch.cuda.set_rng_state(self.random_state_of_gpu, self.device)
         if self.global_rank:  # or shares of a batch, which are of like length, would have the same dropout
             torch.manual_seed(torch.initial_seed() + 1_000_003 * self.global_rank + self.trainer.global_step)
+
+
+def _batches_of_a_step(trainer: Trainer, batch_idx: int) -> int:
+    """An epoch's last step may have fewer than the others."""
+    usually = trainer.accumulate_grad_batches
+    return min(usually, trainer.num_training_batches - batch_idx // usually * usually)
 
 
 def parameter_counts(model: nn.Module) -> dict[str, int]:

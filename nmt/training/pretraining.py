@@ -24,6 +24,7 @@ from nmt.alone import alone
 from nmt.code import code_version
 from nmt.errors import ConfigurationError, UserError, closest
 from nmt.folder import has_checkpoint, read_summary
+from nmt.kinds import check_kinds
 from nmt.launch.job import Job, stop
 from nmt.whole import write_text
 
@@ -38,6 +39,7 @@ OWN += ("ckpt_path", "resume", "score_test", "score_unknown")
 def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
     """The folder of the completed run that `config.pretraining` asks for; `overrides` are those of this run."""
     before = stage_overrides(config.pretraining, overrides)
+    _check_kinds(before)
     _check_without(config.pretraining, _choices(overrides), _choices(before), _choices(()))
     stage = hydra.compose("config", overrides=before)
     job = Job(before, place_of(stage, before))
@@ -59,6 +61,14 @@ def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
         log.info("pretraining: training %s", job.folder)
         _run(job)
     return job.folder
+
+
+def _check_kinds(overrides: Sequence[str]) -> None:
+    """This run's own were looked at before."""
+    try:
+        check_kinds(overrides)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"pretraining.overrides: {error}") from error
 
 
 def place_of(config: DictConfig, overrides: Sequence[str]) -> Path:

@@ -20,8 +20,10 @@ from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.command import explain, quoted
+from nmt.data.batches import Batch
 from nmt.folder import CANDIDATES, SUMMARY, read_summary
 from nmt.launch.job import IS_JOB
+from nmt.launch.slurm import WARNING, requeue, warnings
 from nmt.signals import ENDING, raising
 from nmt.training.module import Training
 from nmt.training.resume import Before, keep_composition
@@ -57,7 +59,9 @@ class Beginning(Callback):
         self.record = record
         self.trained = False
 
-    def on_train_start(self, trainer: Trainer, module: Training) -> None:
+    def on_train_batch_start(self, trainer: Trainer, module: Training, batch: Batch, batch_idx: int) -> None:
+        if self.trained:
+            return
         self.trained = True
         if not self.record.begun:
             self.record.begin()
@@ -81,11 +85,12 @@ def recorded(folder: Path, before: Before) -> Iterator[Record]:
     summary = {"status": "running"} | begun_now | dict(before.told)
     if before.of_another:
         summary["went_on_with"] = before.of_another
-    record = Record(folder, summary)
+    record, stopped = Record(folder, summary), None
     if not before.anew and read_summary(folder).get("status") != "completed":
         record.begin()
     try:
-        with raising(SIGTERMException, *ENDING):  # as data are prepared or a run is scored; training has its own way
+        # As data are prepared, an earlier stage is trained, or the run is scored; its training has its own way
+        with raising(SIGTERMException, *ENDING, *warnings()):
             yield record
         summary["status"] = "completed"
     except BaseException as error:
@@ -103,6 +108,8 @@ def recorded(folder: Path, before: Before) -> Iterator[Record]:
         with _told_of_a_full_disk():
             record.write()
         _close(record.loggers, exit_code=0 if summary["status"] == "completed" else 1)
+        if stopped == 128 + WARNING and rank_zero_only.rank == 0:
+            requeue()
         if record.begun:
             log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
         if summary["status"] == "interrupted" and IS_JOB not in os.environ:

@@ -175,7 +175,15 @@ def _checked(config: DictConfig, folder: Path, trained: Mapping[str, Any]) -> di
     others = _other_settings(config, folder, trained)
     apart = changed(trained, OmegaConf.to_container(config))
     summary = read_summary(folder)
-    if summary.get("status") == "completed" and not others and (not apart or _is_past(config, summary)):
+    if summary.get("status") != "completed":
+        return others
+    past = _is_past(config, summary)
+    if others and past:  # or the folder would tell of settings that nothing there was trained with
+        raise UserError(
+            f"{folder} is trained as long as trainer.max_epochs and trainer.max_steps allow: raise them to train it "
+            f"further{_as_text(others, ' with ')}; another folder, or resume=false, trains anew"
+        )
+    if not others and (past or not apart):
         raise CompletedAlreadyError(summary)
     return others
 

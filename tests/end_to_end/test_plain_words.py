@@ -87,7 +87,7 @@ MISTAKES = {
     "data=text data.train.source=a data.train.target=b": "data.valid.source and data.valid.target must be given",
     "data=multi30k": "nowhere/multi30k/raw/train.en.gz: no such file .*python -m nmt.data.download multi30k",
     "data=multi30k data.train.source=mine.en": "mine.en: no such file$",
-    "trainer.precision=bf16-true": "trainer.precision=bf16-true: choose 32-true, bf16-mixed, 16-mixed",
+    "trainer.precision=bf16-true": "trainer.precision=bf16-true: choose 32-true, bf16-mixed, 32, bf16",
     "seed=[1": r"cannot read the argument seed=\[1: [^;]*$",
     "pretraining={overrides:[seed=2]}": r"cannot read the argument pretraining=.*needs quotes .* 'KEY=\[\"a=b\"\]'",
     "init_from=runs/seed=1,dropout=0": r"cannot read .* needs quotes .*: 'init_from=\"runs/seed=1,dropout=0\"'$",
@@ -100,7 +100,8 @@ MISTAKES = {
     "+table=tu2016": "table=tu2016: no such choice; there are luong2015_table1",
     "hydra.run.dir=": "hydra.run.dir=: names no folder; leave it out, or give one",
     "--config-name mine": "--config-name: settings of your own are an experiment",
-    "trainer.precision=16-mixed": "trainer.precision=16-mixed: scales the loss, .* optimizer.fused=false",
+    "trainer.precision=16-mixed": "trainer.precision=16-mixed: choose 32-true, bf16-mixed",
+    "pretraining={overrides:['trainer.max_epochs=two']}": "pretraining.overrides: trainer.max_epochs=two: a number is",
     "experiment=wang2016/memdec_n4_fresh pretraining={without:[memory]}": "pretraining.without: "
     "memory=buffer was not chosen on the command line: the stage would have it too; .*pretraining.experiment=NAME",
     "pretraining={without:[memroy]}": r"pretraining.without: memroy is no group \(did you mean memory\?\); there are a",
@@ -180,6 +181,10 @@ def test_a_sweep_with_a_mistake_in_one_job_starts_none(tmp_path, flag, capfd, mo
     [
         ("trainer=gpu", "trainer.accelerator=gpu: torch [^ ]+ finds no GPU here; trainer=cpu trains without"),
         ("trainer.precision=17", "trainer.precision=17: choose 32-true"),
+        (
+            "trainer=ddp_cpu trainer.val_check_interval='00:00:00:01'",
+            "trainer.val_check_interval=00:00:00:01: is time, and each of 2 ranks would go by a clock of its own; give",
+        ),
         ("trainer=ddp_cpu optimizer=sparse_adam", "model.sparse_gradients=true .*for one rank, and here are 2"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -269,6 +270,17 @@ def test_a_sweep_says_how_many_of_its_jobs_other_code_completed(tmp_path, caplog
     Sweep(tmp_path, jobs, 1, on_change=lambda jobs, states: None).run()
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warning.startswith("2 of them by other code")
+
+
+def test_a_sweep_whose_time_is_over_stops_its_jobs_before_slurm_is_to_start_it_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(Job, "command", lambda self: [sys.executable, "-c", "import time; time.sleep(60)"])
+    sweep, states = Sweep(tmp_path, [job_in(tmp_path)], 1, on_change=lambda jobs, states: None), []
+    monkeypatch.setattr("nmt.launch.local.time.sleep", lambda _: os.kill(os.getpid(), signal.SIGUSR1))
+    monkeypatch.setattr("nmt.launch.local.requeue", lambda: states.extend(sweep.states))
+    with pytest.raises(SystemExit) as left:
+        sweep.run()
+    assert (left.value.code, states) == (128 + signal.SIGUSR1, ["interrupted"])
 
 
 def test_a_job_that_somebody_else_has_completed_meanwhile_is_not_started(tmp_path):

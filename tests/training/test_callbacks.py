@@ -74,7 +74,20 @@ def test_translations_are_made_for_loggers_that_show_them_alone(tmp_path):
     trainer = SimpleNamespace(
         sanity_checking=False, is_global_zero=True, loggers=[MetricsFile(str(tmp_path / "metrics.csv"))], global_step=1
     )
-    Translations().on_validation_end(trainer, module=None)  # nothing is asked of it
+    Translations().on_validation_end(trainer, SimpleNamespace(device=None))  # nothing is asked of it
+
+
+def test_pictures_are_of_all_ranks_sentences_in_their_order(monkeypatch):
+    shown = []
+    logger = SimpleNamespace(log_table=lambda *given: None)
+    monkeypatch.setattr("nmt.training.callbacks._to_wandb", lambda logger, sentences, step: shown.extend(sentences))
+    monkeypatch.setattr("nmt.training.callbacks._sentence", lambda module, number, *lines: number)
+    monkeypatch.setattr("nmt.training.callbacks.gathered", lambda mine: mine | {1: "another rank's"})
+    trainer = SimpleNamespace(sanity_checking=False, is_global_zero=True, loggers=[logger], global_step=1)
+    prepared = SimpleNamespace(words=lambda *of: ["line"] * 9)
+    module = SimpleNamespace(device=None, prepared=prepared, translated={0: "x", 2: "y", 7: "too late"})
+    Translations(count=3).on_validation_end(trainer, module)
+    assert shown == [0, "another rank's", 2]
 
 
 def test_what_comes_after_a_validation_is_no_training_either(monkeypatch):

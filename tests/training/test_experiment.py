@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import signal
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -143,6 +144,28 @@ def test_a_run_under_nohup_outlives_its_terminal(tmp_path):
     assert signal.signal(signal.SIGHUP, before) is signal.SIG_IGN
 
 
+@pytest.mark.parametrize("job", ["7", None])
+def test_a_slurm_job_whose_time_is_over_before_or_after_training_goes_into_the_queue_again(tmp_path, monkeypatch, job):
+    """Outside SLURM the signal means: save, and go on; there is nothing to save then."""
+    asked = []
+    monkeypatch.setattr("nmt.training.record.requeue", lambda: asked.append(status_of(tmp_path)))
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: asked.append("before"))
+    if job:
+        monkeypatch.setenv("SLURM_JOB_ID", job)
+    try:
+        with pytest.raises(SystemExit) if job else nullcontext() as left, recorded(tmp_path, Before()):
+            os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert asked == (["interrupted"] if job else ["before"])
+    assert left is None or left.value.code == 128 + signal.SIGUSR1
+
+
+def status_of(folder):
+    return json.loads((folder / "summary.json").read_text())["status"]
+
+
 def test_where_even_the_summary_finds_no_room_the_runs_own_error_is_not_lost(tmp_path, caplog):
     folder = tmp_path / "run"
     folder.mkdir()
@@ -168,13 +191,17 @@ def test_the_best_checkpoint_is_named_from_the_runs_folder_though_that_is_reache
     assert _results(trainer, {})["best"]["checkpoint"] == "checkpoints/best.ckpt"
 
 
-@pytest.mark.parametrize(("how", "counted"), [("sum", 3.0), ("words", 1 / 9), ("sentences", 1 / 2)])
-def test_a_sum_stays_one_where_lightning_divides_by_accumulated_batches(how, counted):
+@pytest.mark.parametrize(
+    ("how", "first", "counted"),
+    [("sum", 0, 3.0), ("words", 0, 1 / 9), ("sentences", 0, 1 / 2), ("sum", 3, 3.0), ("words", 3, 3 / 2 / 9)],
+)
+def test_lightning_divides_by_accumulated_batches_also_where_a_sum_is_asked_for_or_fewer_are_left(how, first, counted):
+    """Of an epoch's five batches three make a step, and then two."""
     batch = batch_of([[4, 5], [6]], [[4, 5, 6], [5, 6, 4, 5]])
     model = composed()
-    accumulating = SimpleNamespace(accumulate_grad_batches=3, world_size=1)
+    accumulating = SimpleNamespace(accumulate_grad_batches=3, num_training_batches=5, world_size=1)
     module = SimpleNamespace(model=model, normalize=how, label_smoothing=0.0, trainer=accumulating, device="cpu")
-    loss = Training.training_step(module, batch, 0)
+    loss = Training.training_step(module, batch, first)
     assert loss.item() == pytest.approx(counted * model.loss(batch).objective.item())
 
 

@@ -153,6 +153,17 @@ def test_a_completed_run_stays_completed_where_it_may_be_trained_less_than_it_wa
     assert settle(configuration(trainer={"max_epochs": -1, "max_steps": 8}), folder).seconds == 60.0
 
 
+def test_a_completed_run_has_no_settings_that_it_was_not_trained_with(folder):
+    """Two folders of one training, told apart by their seeds alone, would be compared as two."""
+    say(folder, "completed", epochs=3, steps=7)
+    with pytest.raises(
+        UserError, match=r"as long as trainer.max_epochs .* raise them .* with seed 1 → 2; another fold"
+    ):
+        settle(configuration(seed=2, resume=True), folder)
+    longer = configuration(seed=2, resume=True, trainer={"max_epochs": 4})
+    assert settle(longer, folder).of_another == str(folder / "checkpoints" / "last.ckpt")
+
+
 def test_a_run_begun_anew_keeps_the_whole_run_there_was(folder):
     left = {"metrics.csv": "step\n7\n", "word_table.tsv.gz": "words", "test/scores.json": "{}", "train.log": "said"}
     (folder / "test").mkdir()
