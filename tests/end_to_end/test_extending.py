@@ -33,4 +33,5 @@ def test_the_example_of_a_mechanism_passes_every_test_and_trains(tmp_path):
         (tmp_path / name).write_text(content, encoding="utf-8")
     tested = ran(tmp_path, "-m", "pytest", "-n0", "tests/model", "-k", "cosine and (conditional or window or literal)")
     assert int(re.search(r"(\d+) passed", tested)[1]) > 20
-    assert "completed" in ran(tmp_path, "train.py", *STEPS, "attention=cosine", "attention/coverage=gru")
+    chosen = ("attention=cosine", "attention/coverage=gru", "attention.score.temperature=10")
+    assert "completed" in ran(tmp_path, "train.py", *STEPS, *chosen)
