@@ -27,7 +27,7 @@ import nmt.resolvers  # noqa: F401 – the configuration files use them
 from nmt.errors import ConfigurationError, UserError, closest, first_line
 from nmt.folder import OVERRIDES, give_back_composition
 from nmt.kinds import CONFIGURATIONS, check_kinds, check_pretraining, choices, misfit
-from nmt.trust import REFERRED
+from nmt.trust import REFERRED, broken_at
 
 # Overrides of a run that may be somebody else's: none that calls what it names, reads the environment, is an option, or
 # says where files are written.
@@ -304,6 +304,10 @@ def _explain_instantiation(error: InstantiationException) -> str | None:
     where = place[1].removeprefix("model.") if place else "the configuration"
     if where.startswith("decoder.attention"):
         where = where.removeprefix("decoder.")
+    if target := re.search(r"Error locating target '(.*?)'", str(error)):
+        *_, cause = _causes(error)
+        why = broken_at(cause) or f"cannot be imported ({first_line(cause)})"
+        return f"{where}._target_={target[1]}: {why}"
     if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
         return f"{where}.{unknown[1]}: no such setting here"
     if absent := re.search(r"missing \d+ required .*", str(error)):

@@ -74,14 +74,20 @@ def _broken(target: str) -> str | None:
         return None
     try:
         import_module(target.rpartition(".")[0])
-    except SyntaxError as error:
-        return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        ours = [frame for frame in frames if frame.filename.startswith(PACKAGE) and frame.filename != __file__]
-        if ours:  # else there is no such module
-            return f"{ours[-1].filename}, line {ours[-1].lineno}: {type(error).__name__}: {first_line(error)}"
+        return broken_at(error)
     return None
+
+
+def broken_at(error: BaseException) -> str | None:
+    """Where in this project, and why, an import failed; None where it failed because there is no such module."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if frame.filename.startswith(PACKAGE) and frame.filename != __file__]
+    if not ours:
+        return None
+    return f"{ours[-1].filename}, line {ours[-1].lineno}: {type(error).__name__}: {first_line(error)}"
 
 
 def _absent(target: str) -> str | None:

@@ -10,6 +10,7 @@ import pytest
 from commands import answer, command
 from hydra.errors import InstantiationException
 
+import nmt
 from nmt.command import explain
 from nmt.training.resume import alone_in
 
@@ -40,6 +41,8 @@ MISTAKES = {
     "trainer.max_epochs=2.5": "trainer.max_epochs=2.5: a whole number is expected",
     "score_test=1": r"score_test=1: true or false is expected \(the default is false\)",
     "attention.score._target_=nmt.model.attention.score.Mine": ".*Mine: refused;.*there is no such class",
+    "+callbacks.mine={_target_:nope.Nope}": r"callbacks.mine._target_=nope.Nope: cannot be imported \(No module",
+    "schedule._target_=nmt.nope": r"schedule._target_=nmt.nope: cannot be imported \(No module named 'nmt.nope'\)$",
     "attention.score=dot": "attention.score=dot: dot is a choice of a group; write attention/score=dot",
     "data.candidates=lists": "data.candidates=lists: lists is a choice of a group; write data/candidates=lists",
     "validation=beam": r"validation=beam: has settings of its own \(beam\); give one as validation.NAME=VALUE",
@@ -162,6 +165,17 @@ def test_a_broken_file_of_settings_is_named_with_its_line(tmp_path, capfd, monke
     status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
     assert said.startswith(f"error: {broken}, line 4: while parsing a flow sequence, expected ',' or ']'")
+
+
+def test_a_callback_whose_file_cannot_be_imported_is_named_with_the_line(tmp_path, capfd, monkeypatch):
+    mine = tmp_path / "mine.py"
+    mine.write_text('"""A callback."""\nimport nopackage\n')
+    monkeypatch.setattr("nmt.__path__", [*nmt.__path__, str(tmp_path)])
+    monkeypatch.setattr("nmt.trust.PACKAGE", str(tmp_path))
+    arguments = ("size=tiny", "+callbacks.mine={_target_:nmt.mine.Mine}", f"hydra.run.dir={tmp_path}/run")
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert f"error: callbacks.mine._target_=nmt.mine.Mine: {mine}, line 2: ModuleNotFoundError: No module named" in said
 
 
 @pytest.mark.parametrize("flag", [["-m"], []])
