@@ -16,7 +16,7 @@ from nmt.data.candidates import Candidates, candidates_of
 from nmt.data.corpus import Pairs
 from nmt.data.language import Preprocessing
 from nmt.data.prepared import Prepared, Sides, Workers, prepare
-from nmt.errors import ConfigurationError, DataError, NoFileError
+from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +164,10 @@ class TranslationData(LightningDataModule):
                 raise ConfigurationError(f"data.{key}.{name}: no such key; there are {', '.join(takes)}")
         if absent := [name for name, one in takes.items() if one.default is one.empty and name not in files]:
             raise ConfigurationError(f"data.{key} needs {' and '.join(absent)}")
-        return self.reader(**files)
+        try:
+            return self.reader(**files)
+        except ValueError as error:
+            raise ConfigurationError(f"data.{key}: {first_line(error)}") from error
 
     def _tests_at_hand(self) -> dict[str, Pairs]:
         found = {}

@@ -7,15 +7,16 @@ from pathlib import Path
 from nmt.data import toy
 from nmt.data.corpus import Line, Pairs, file_identity
 from nmt.data.links import Gold
-from nmt.errors import ConfigurationError
 
 
 class ToyPairs(Pairs):
     """The first `count` pairs of a split of the toy language that `seed` makes."""
 
     def __init__(self, split: str, count: int, *, seed: int = 1):
+        if split not in toy.SPLITS:
+            raise ValueError(f"split={split} is none of the toy language: choose {', '.join(toy.SPLITS)}")
         if not (isinstance(count, int) and count > 0):
-            raise ConfigurationError(f"data: count={count} of the toy language's {split}: must be at least 1")
+            raise ValueError(f"count={count} must be at least 1")
         self.split, self.count, self.seed = split, count, seed
 
     @cached_property
