@@ -19,6 +19,7 @@ from nmt.errors import ConfigurationError, closest
 CONFIGURATIONS = Path(__file__).parent.parent / "conf"
 FREE = ("trainer.devices", "deterministic", "trainer.deterministic")  # Lightning takes words for them too
 FRACTIONS = ("trainer.limit_", "trainer.overfit_batches")  # a whole number of batches, or a part of all
+WHOLE = ("size", "loss", "finite")  # of these nothing is read but what the defaults have
 STAGE = {  # what pretraining may hold
     "experiment": "the name of one",
     "without": "a list of groups",
@@ -65,10 +66,12 @@ def _new(override: Override, defaults: DictConfig) -> str | None:
     if not (override.is_add() or override.is_force_add()):
         return None
     first, _, rest = override.key_or_group.partition(".")
-    known, key = (defaults.get("size", {}), rest) if first == "size" and rest else (defaults, first)
+    within = first in WHOLE and rest
+    known, key = (defaults.get(first, {}), rest) if within else (defaults, first)
     if key in known:
         return None
-    return f"{override.key_or_group}: no such key, nothing would read it{closest(key, map(str, known))}"
+    others = f"; {first} has {', '.join(map(str, known))}" if within else ""
+    return f"{override.key_or_group}: no such key, nothing would read it{closest(key, map(str, known))}{others}"
 
 
 def check_pretraining(pretraining: Any) -> None:

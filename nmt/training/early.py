@@ -1,15 +1,19 @@
 """What would else be found wrong only after the corpus is prepared, which may take hours, or not at all."""
 
 import copy
+import inspect
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import hydra.utils
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import Trainer
 
-from nmt.errors import ConfigurationError, UserError, first_line
+from nmt.errors import ConfigurationError, UserError, closest, first_line
 from nmt.evaluation.bleu import counter
 from nmt.folder import BEST
 from nmt.machine import cores
@@ -31,6 +35,8 @@ SEEDS = 2**32  # NumPy's
 
 
 def check_settings(config: DictConfig) -> None:
+    for group in ("callbacks", "logger"):
+        _check_parts(group, config[group])
     check_loss(**config.loss)
     check_unknown(config.score_unknown)
     for name, callback in config.callbacks.items():
@@ -49,6 +55,17 @@ def check_settings(config: DictConfig) -> None:
     _check_optimizer(config)
     _check_start(config)
     _check_model(config)
+
+
+def _check_parts(group: str, parts: DictConfig) -> None:
+    """What has no _target_ would be handed on as it is, and fail in Lightning's hands."""
+    for name, part in parts.items():
+        if part is not None and "_target_" not in (part if isinstance(part, DictConfig) else ()):
+            others = [str(other) for other in parts if other != name]
+            raise ConfigurationError(
+                f"{group}.{name}: has no _target_, the class to make{closest(str(name), others)}; {group} has "
+                f"{', '.join(others)}"
+            )
 
 
 def _check_checkpoint(callback: DictConfig | None) -> None:
@@ -89,11 +106,27 @@ def _check_trainer(config: DictConfig) -> None:
 
 def _check_optimizer(config: DictConfig) -> None:
     """By making both, for a weight that nobody has."""
-    try:
+    with _named("optimizer", config.optimizer):
         optimizer = hydra.utils.instantiate(config.optimizer)([torch.nn.Parameter(torch.zeros(1))])
+    with _named("schedule", config.schedule):
+        hydra.utils.instantiate(config.schedule)(optimizer)
+
+
+@contextmanager
+def _named(section: str, settings: DictConfig) -> Iterator[None]:
+    """What is refused knows the names of its arguments alone, or not even these."""
+    try:
+        yield
+    except IndexError as error:
+        lists = ", ".join(f"{section}.{key}={value}" for key, value in settings.items() if OmegaConf.is_list(value))
+        raise ConfigurationError(f"{lists or section}: too few values ({first_line(error)})") from error
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"optimizer: {first_line(error)}") from error
-    hydra.utils.instantiate(config.schedule)(optimizer)
+        reason = first_line(error)
+        if unknown := re.search(r"unexpected keyword argument '(\w+)'", reason):
+            _, *known = inspect.signature(hydra.utils.get_object(settings._target_)).parameters
+            reason = f"no such setting{closest(unknown[1], known)}; there are {', '.join(known)}"
+            section = f"{section}.{unknown[1]}"
+        raise ConfigurationError(f"{section}: {reason}") from error
 
 
 def _check_start(config: DictConfig) -> None:
