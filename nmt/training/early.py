@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import Trainer
 
+from nmt.changed import leaves
 from nmt.errors import ConfigurationError, UserError, closest, first_line
 from nmt.evaluation.bleu import counter
 from nmt.folder import BEST
@@ -54,6 +55,7 @@ def check_settings(config: DictConfig) -> None:
     _check_trainer(config)
     _check_optimizer(config)
     _check_start(config)
+    _check_dropout(config)
     _check_model(config)
 
 
@@ -140,6 +142,13 @@ def _check_start(config: DictConfig) -> None:
         locate(Path(str(config.init_from)))
     except UserError as error:
         raise UserError(f"init_from: {error}") from error
+
+
+def _check_dropout(config: DictConfig) -> None:
+    """Where it is written: a place that refers to the default of all would be named instead of that."""
+    for key, rate in leaves(OmegaConf.to_container(config)).items():
+        if key.endswith("dropout") and isinstance(rate, int | float) and not 0 <= rate <= 1:
+            raise ConfigurationError(f"{key}={rate}: must be from 0 to 1")
 
 
 def _check_model(config: DictConfig) -> None:

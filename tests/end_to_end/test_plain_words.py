@@ -38,6 +38,8 @@ MISTAKES = {
     "optimizer.betas=3": r"optimizer.betas: no such key \(a new one is added by a \+: \+optimizer.betas\)",
     "decoder=luong encoder=lstm attention=general decoder.input_feeding=no": "decoder.input_feeding=no: true or false",
     "dropout=true": r"dropout=true: a number is expected \(the default is 0.2\)",
+    "dropout=1.5": "dropout=1.5: must be from 0 to 1$",
+    "encoder.dropout=-0.1": "encoder.dropout=-0.1: must be from 0 to 1$",
     "trainer.max_epochs=2.5": "trainer.max_epochs=2.5: a whole number is expected",
     "score_test=1": r"score_test=1: true or false is expected \(the default is false\)",
     "attention.score._target_=nmt.model.attention.score.Mine": ".*Mine: refused;.*there is no such class",
