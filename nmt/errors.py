@@ -29,6 +29,10 @@ class NoFileError(DataError):
         return f"{self.path}: no such file" + (f" ({self.hint})" if self.hint else "")
 
 
+class CheckpointError(UserError):
+    """A checkpoint that cannot be opened; the message begins with its path."""
+
+
 def closest(word: str, known: Iterable[str]) -> str:
     """What may have been meant, as the end of a message."""
     near = get_close_matches(word, list(known), n=1)

@@ -22,7 +22,7 @@ from nmt.data.language import Language, Preprocessing
 from nmt.data.prepared import SIDES, Sides
 from nmt.data.vocabulary import Vocabulary
 from nmt.data.word_table import WordTable, learn
-from nmt.errors import ConfigurationError, UserError, first_line
+from nmt.errors import CheckpointError, ConfigurationError, UserError, first_line
 from nmt.folder import BEST, CANDIDATES, CHECKPOINTS, LAST, PREVIOUS, WORD_TABLE, read_summary
 from nmt.model.translator import Translator
 from nmt.trust import check_references, trust
@@ -116,14 +116,17 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         _check(path)
         stored = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise UserError(f"{path}: no such checkpoint") from None
+        raise CheckpointError(f"{path}: no such checkpoint") from None
+    except IsADirectoryError:
+        within = path / LAST if path.name == CHECKPOINTS else path / CHECKPOINTS / LAST
+        raise CheckpointError(f"{path}: is a folder; name a checkpoint, such as {within}") from None
     except Exception as error:
         reason = first_line(error)
         others = sorted(other.name for other in path.parent.glob("*.ckpt") if other != path)
         hint = f"; beside it there is {', '.join(others)}" if others else ""
-        raise UserError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error
+        raise CheckpointError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error
     if not isinstance(stored, Mapping) or "nmt" not in stored:
-        raise UserError(f"{path}: a checkpoint, but not of a run of this project")
+        raise CheckpointError(f"{path}: a checkpoint, but not of a run of this project")
     return stored
 
 

@@ -28,7 +28,7 @@ from nmt.code import code_version, git_commit
 from nmt.data.batches import Batch
 from nmt.data.candidates import Candidates
 from nmt.data.prepared import Prepared
-from nmt.errors import UserError, first_line
+from nmt.errors import CheckpointError, UserError, first_line
 from nmt.evaluation.verb import evaluate_run, test_set
 from nmt.folder import CHECKPOINTS, CONFIG, is_scored
 from nmt.machine import machine
@@ -71,6 +71,8 @@ def train(config: DictConfig) -> float | None:
             if config.score_test and rank_zero_only.rank == 0 and not scored:
                 evaluate_run(folder, config.score_unknown, config.data.test)
             return done.summary.get("best", {}).get("score")
+        except CheckpointError as error:  # what the folder itself holds is passed over where it is damaged
+            raise CheckpointError(f"ckpt_path={error}") from error
         return _trained(config, folder, before)
 
 
