@@ -185,10 +185,22 @@ def explain(error: BaseException) -> str:
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             where = f"{cause.filename}: " if cause.filename else ""
             return f"{where}{cause.strerror}; once there is room, give the same command again"
+        if isinstance(cause, OSError) and (said := _folder_given(cause)):
+            return f"{said}: cannot be written ({cause.strerror})"
     for cause in chain:
         if explained := _explain_configuration(cause):
             return explained
     return _unforeseen(error)
+
+
+def _folder_given(error: OSError) -> str | None:
+    """The argument that names the folder which Hydra could not make."""
+    for argument in sys.argv[1:]:
+        key, _, folder = argument.partition("=")
+        names_it = error.filename and Path(folder.strip("'\"")).is_relative_to(error.filename)
+        if key in ("hydra.run.dir", "hydra.sweep.dir") and names_it:
+            return argument
+    return None
 
 
 def _unforeseen(error: BaseException) -> str:

@@ -28,6 +28,7 @@ from nmt.data.language import Language
 from nmt.data.vocabulary import UNKNOWN, Vocabulary
 from nmt.errors import ConfigurationError, DataError
 from nmt.machine import cores
+from nmt.writable import writable
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ def prepare(
     key = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=10).hexdigest()
     folder = cache / key
     if not folder.exists():
-        cache.mkdir(parents=True, exist_ok=True)
+        writable(cache, f"data.cache={cache}", "; data.cache=FOLDER, or NMT_CACHE in the environment, names another")
         held = f"another process prepares these texts in {folder}; waiting for it"
         with alone(cache / f"{key}.lock", held=held):
             if not folder.exists():

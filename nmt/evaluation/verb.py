@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ from nmt.search.opening import as_record, opened, replacing, search_of
 from nmt.search.settings import BESIDE, Search
 from nmt.search.translation import LONGEST, TextTranslator, Translation
 from nmt.whole import write_json, write_text
+from nmt.writable import writable
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,8 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> dict[str, Any]:
         test = test_set(data)
         training = _word_counts(data) if settings.by_frequency else None
         replaced = replacing(runs, settings.unknown, data_overrides)
-    folder = _writable(_folder_of(runs, settings) / test.name)
+    folder = _folder_of(runs, settings) / test.name
+    writable(folder, str(folder), "; output=FOLDER lays the results elsewhere")
     forced = _forced(translator, test, settings)  # what is wrong with alignments is found before the search
     said = _translated(test, translator, how, settings.batch_size, replaced)
     scores = {
@@ -132,18 +134,6 @@ def _told_where_it_was_looked_for() -> Iterator[None]:
             raise
         hint = f"looked for in {Path.cwd()}: go to where the run was trained, or say where the file is: {OF_FILES}"
         raise NoFileError(error.path, "; ".join(filter(None, (error.hint, hint)))) from None
-
-
-def _writable(folder: Path) -> Path:
-    """What cannot be written is found before the search, which may take hours."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):
-            return folder
-    except OSError as error:
-        raise ConfigurationError(
-            f"{folder}: results cannot be written there ({error.strerror}); output=FOLDER lays them elsewhere"
-        ) from None
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from nmt.report.markdown import markdown
 from nmt.report.page import assembled, contents
 from nmt.report.tabulated import tabulated
 from nmt.whole import write_json, write_text
+from nmt.writable import writable
 
 
 def folders_and_keys(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -59,7 +60,7 @@ def _output(settings: DictConfig) -> Path:
     for key, least in (("resamples", 1), ("together", 1), ("megabytes", 0)):
         if settings[key] is None or settings[key] < least:
             raise ConfigurationError(f"{key}={settings[key]}: must be at least {least}")
-    output.parent.mkdir(parents=True, exist_ok=True)
+    writable(output.parent, f"output={output}")
     return output
 
 

@@ -22,6 +22,7 @@ from nmt.resolvers import starts_from_another
 from nmt.run import build_model, locate
 from nmt.search.unknown import check_unknown
 from nmt.training.module import check_loss, check_monitor
+from nmt.writable import writable
 
 PRECISIONS = ("highest", "high", "medium")
 RANKS_A_CORE = 2
@@ -57,6 +58,7 @@ def check_settings(config: DictConfig) -> None:
     _check_start(config)
     _check_dropout(config)
     _check_model(config)
+    _check_place(config)
 
 
 def _check_parts(group: str, parts: DictConfig) -> None:
@@ -159,6 +161,12 @@ def _check_model(config: DictConfig) -> None:
     trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
     with torch.device("meta"):  # takes neither memory nor time, whatever the sizes
         build_model(trial)
+
+
+def _check_place(config: DictConfig) -> None:
+    """A completed run is noted there as a stage for others; one that goes on was asked when it began."""
+    if not config.ckpt_path:
+        writable(Path(config.pretraining_folder), f"pretraining_folder={config.pretraining_folder}")
 
 
 def check_ranks(config: DictConfig, trainer: Trainer) -> None:

@@ -12,7 +12,7 @@ from nmt.data import prepared as module
 from nmt.data.corpus import FilePairs
 from nmt.data.language import Preprocessing
 from nmt.data.prepared import Sides, prepare
-from nmt.errors import DataError
+from nmt.errors import ConfigurationError, DataError
 
 PLAIN = Preprocessing(language="xx", normalize=False, tokenizer="none", lowercase=False)
 MOSES = Preprocessing(language="en", normalize=True, tokenizer="moses", lowercase=True)
@@ -100,6 +100,13 @@ def test_nothing_is_left_behind_when_a_corpus_is_bad(tmp_path):
     with pytest.raises(DataError, match=r"train\.tgt, line 2: empty"):
         prepared(tmp_path, train=[("a", "x"), ("b", "")])
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"] == []
+
+
+def test_a_cache_that_cannot_be_written_is_named_by_its_key(tmp_path):
+    (tmp_path / "file").touch()
+    said = rf"data.cache={tmp_path}/file: cannot be written \(File exists\); .* NMT_CACHE in the environment, names"
+    with pytest.raises(ConfigurationError, match=said):
+        prepared(tmp_path, cache="file")
 
 
 def test_what_a_killed_process_left_is_cleared_away(tmp_path):

@@ -536,6 +536,7 @@ def test_sentences_drawn_together_give_other_intervals_of_the_same_scores_and_it
         ({"baseline": "attention=aditive"}, r"no such run; .*\(did you mean attention=additive\?\)"),
         ({"baseline": "failed"}, r"baseline=failed: is not compared \(failed: no\)"),
         ({"output": "compare.txt"}, "must end with .html"),
+        ({"output": "README.md/c.html"}, r"output=README.md/c.html: cannot be written \(File exists\)"),
         ({"resamples": 0}, "resamples=0: must be at least 1"),
         ({"together": 0}, "together=0: must be at least 1"),
         ({"together": 99}, "together=99: test has 20 sentences, which are to be 20 pieces at least: together=1"),
