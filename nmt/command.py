@@ -36,6 +36,7 @@ PLACES = (
 )
 FOREIGN = re.compile(rf"^[+~]*(?:-|hydra\b|{PLACES})|_target_|\$\{{(?!{REFERRED})")
 OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which a run was a job of
+MULTIRUN = {"-m", "--multirun"}
 WANTS_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
@@ -107,7 +108,7 @@ def sweep_first(arguments: list[str]) -> list[str]:
             )
         if argument in ("hydra.run.dir=", "hydra.sweep.dir="):  # Hydra would write to where the user works
             raise ConfigurationError(f"{argument}: names no folder; leave it out, or give one")
-    flags = [argument for argument in arguments if argument in ("-m", "--multirun")]
+    flags = [argument for argument in arguments if argument in MULTIRUN]
     return [*flags, *(argument for argument in arguments if argument not in flags)]
 
 
@@ -286,16 +287,31 @@ def _explain_key(error: OmegaConfBaseException) -> str:
         siblings = [str(key) for key in error.parent_node if not str(key).startswith(("_", "hydra"))]
         if not siblings and (known := choices(place)):
             chosen = f"{place.replace('.', '/')}={'|'.join(known)}"
-            sweeping = {"-m", "--multirun"} & set(sys.argv)
-            hint = f", or, where every choice that is swept has it, write ++{error.full_key}=…" if sweeping else ""
+            sweeping = MULTIRUN & set(sys.argv)
+            hint = f", or, {_where_all_have(error)}" if sweeping else ""
             return f"{error.full_key}: {place} is not chosen; do so with {chosen}{hint}"
         where = (f"{place} has" if place else "there are") if siblings else f"{place} has none"
         hint = closest(str(error.key), siblings) or _further_down(str(error.key), error.parent_node)
         others = not str(error.parent_node.get("_target_", "nmt.")).startswith("nmt.")  # takes what is not listed
         if not hint and (others or place in ("data.tests", "callbacks", "logger")):
             hint = f" (a new one is added by a +: +{error.full_key})"
-        return f"{error.full_key}: no such key{hint}; {where} {', '.join(siblings)}".rstrip()
+        said = f"{error.full_key}: no such key{hint}; {where} {', '.join(siblings)}".rstrip()
+        group = _swept(str(error.full_key))
+        return f"{said} (of one choice of {group}); {_where_all_have(error)}" if group else said
     return f"{error.full_key}: {first_line(error)}" if error.full_key else first_line(error)
+
+
+def _where_all_have(error: OmegaConfBaseException) -> str:
+    return f"where every choice that is swept has it, write ++{error.full_key}=…"
+
+
+def _swept(key: str) -> str | None:
+    """The group of which several choices are swept, and each may have other keys beside this one."""
+    for argument in sys.argv[1:] if MULTIRUN & set(sys.argv) else ():
+        group, _, chosen = argument.lstrip("+").partition("=")
+        if key.startswith(f"{group.replace('/', '.')}.") and "," in chosen and choices(group):
+            return group
+    return None
 
 
 def _further_down(name: str, node: DictConfig) -> str:

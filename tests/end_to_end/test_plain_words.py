@@ -18,6 +18,10 @@ MISTAKES = {
     "attention=adittive": "attention=adittive: no such choice; there are additive, concat,.*did you mean additive",
     "attenton=dot": r"attenton: no such key \(did you mean attention\?\); there are size, data",
     "attention.foo=1": "attention.foo: no such key; attention has context_size, window, history",
+    "-m attention=dot,additive attention.score.foo=1": "attention.score.foo: no such key; attention.score has query_si"
+    r".* \(of one choice of attention\); where every choice that is swept has it, write \+\+attention.score.foo=…$",
+    "-m attention=dot,additive seed.foo=1": "seed.foo: (?!.*swept)",
+    "-m attention=dot,additive trainer.max_epoch=1": "trainer.max_epoch: no such key (?!.*swept)",
     "attention=none attention/window=local_m": "attention/window: the attention chosen has no window; leave it out",
     "attention.window.half_width=3": r"attention.window.half_width: .* do so with attention/window=local_m\|local_p$",
     "attention=local_p attention.window.half_width=0": "attention.window.half_width=0: must be at least 1",
