@@ -30,7 +30,7 @@ from nmt.errors import ConfigurationError, UserError
 from nmt.folder import CHECKPOINTS, CONFIG, METRICS, SWEEP, read_metrics
 from nmt.kinds import check_kinds, check_pretraining
 from nmt.launch.job import IS_JOB, Job, end_what_is_left, stop
-from nmt.launch.slurm import WARNING, requeue, warnings
+from nmt.launch.slurm import WARNING, ending_signals, requeue
 from nmt.machine import cores
 from nmt.report.paper_table import Entry, write_table
 from nmt.signals import ENDING, raising
@@ -189,7 +189,7 @@ class Sweep:
         self._write()
         waiting = [number for number, state in enumerate(self.states) if state == "waiting"]
         reported = time.perf_counter()
-        with _put_into_the_queue_again(), raising(_ends, *ENDING, *warnings()), self._stops_its_jobs():
+        with _put_into_the_queue_again(), raising(_ends, *ENDING, *ending_signals()), self._stops_its_jobs():
             while waiting or any(place.process for place in self.places):
                 for place in self.places:
                     if place.process and place.process.poll() is not None:

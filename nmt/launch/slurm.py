@@ -14,7 +14,7 @@ def in_slurm() -> bool:
     return "SLURM_JOB_ID" in os.environ
 
 
-def warnings() -> tuple[int, ...]:
+def ending_signals() -> tuple[int, ...]:
     """The signals that end what cannot be saved in the middle, and is to be put into the queue again."""
     return (WARNING,) if in_slurm() else ()
 

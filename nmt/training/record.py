@@ -23,7 +23,7 @@ from nmt.command import explain, quoted
 from nmt.data.batches import Batch
 from nmt.folder import CANDIDATES, SUMMARY, read_summary
 from nmt.launch.job import IS_JOB
-from nmt.launch.slurm import WARNING, requeue, warnings
+from nmt.launch.slurm import WARNING, ending_signals, requeue
 from nmt.signals import ENDING, raising
 from nmt.training.module import Training
 from nmt.training.resume import Before, keep_composition
@@ -90,7 +90,7 @@ def recorded(folder: Path, before: Before) -> Iterator[Record]:
         record.begin()
     try:
         # As data are prepared, an earlier stage is trained, or the run is scored; its training has its own way
-        with raising(SIGTERMException, *ENDING, *warnings()):
+        with raising(SIGTERMException, *ENDING, *ending_signals()):
             yield record
         summary["status"] = "completed"
     except BaseException as error:
