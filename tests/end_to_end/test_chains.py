@@ -98,7 +98,7 @@ def test_a_run_trained_before_serves_as_a_stage_and_other_settings_do_not(tmp_pa
         assert status == 0, said
         return said
 
-    said_by("decoder=feedback", "seed=3", folder="foreign")
+    said_by("decoder=feedback", "seed=3", "trainer.max_steps=3", folder="foreign")
     said_by("decoder=feedback", f"ckpt_path={tmp_path}/foreign/checkpoints/last.ckpt", folder="gone_on")
     assert len(list((tmp_path / "stages").glob("*.elsewhere"))) == 1  # of the foreign one alone
     said_by("decoder=feedback", folder="plain")
