@@ -26,7 +26,7 @@ from yaml import MarkedYAMLError, YAMLError
 import nmt.resolvers  # noqa: F401 – the configuration files use them
 from nmt.errors import ConfigurationError, UserError, closest, first_line
 from nmt.folder import OVERRIDES, give_back_composition
-from nmt.kinds import CONFIGURATIONS, check_kinds, check_pretraining, choices, misfit
+from nmt.kinds import CONFIGURATIONS, check_composed, check_kinds, choices, misfit
 from nmt.trust import REFERRED, broken_at
 
 # Overrides of a run that may be somebody else's: none that calls what it names, reads the environment, is an option, or
@@ -80,7 +80,7 @@ def leaves_at_once(job: Callable[[DictConfig], Any]) -> Callable[[DictConfig], A
             os.environ.pop("HYDRA_FULL_ERROR", None)
         try:
             check_kinds(HydraConfig.get().overrides.task)
-            check_pretraining(config.pretraining)
+            check_composed(config)
             return job(config)
         except Exception as error:
             give_back_composition(Path(HydraConfig.get().runtime.output_dir))

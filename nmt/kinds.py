@@ -1,9 +1,11 @@
-"""Whether KEY=VALUEs are of the kinds of the defaults: asked before anything else is done.
+"""Whether KEY=VALUEs are of the kinds of the defaults, and files of one's own name keys that are read: asked before
+anything else is done.
 
 YAML 1.2, which Hydra reads, takes yes, no, on and off for words, and Python every word for true.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -70,12 +72,32 @@ def _new(override: Override, defaults: DictConfig) -> str | None:
     known, key = (defaults.get(first, {}), rest) if within else (defaults, first)
     if key in known:
         return None
-    others = f"; {first} has {', '.join(map(str, known))}" if within else ""
-    return f"{override.key_or_group}: no such key, nothing would read it{closest(key, map(str, known))}{others}"
+    return _unread(key, map(str, known), first if within else "")
 
 
-def check_pretraining(pretraining: Any) -> None:
-    """As composed: its default, null, says nothing of what it may be."""
+def _unread(key: str, known: Iterable[str], place: str = "") -> str:
+    known = list(known)
+    where, others = (f"{place}.{key}", f"; {place} has {', '.join(known)}") if place else (key, "")
+    return f"{where}: no such key, nothing would read it{closest(key, known)}{others}"
+
+
+def check_composed(config: DictConfig) -> None:
+    """What the files have joined into, those of one's own among them."""
+    defaults = _defaults(())
+    text = OmegaConf.to_yaml(config)
+    for place in ("", *WHOLE):
+        given, known = (config.get(place), defaults[place]) if place else (config, defaults)
+        if not isinstance(given, DictConfig):
+            raise ConfigurationError(misfit(place, given, known) or f"{place}=null: has to have settings")
+        for key in map(str, given):
+            is_referred_to = re.search(rf"\$\{{[^}}]*\b{re.escape(key)}\b", text)  # a variable for other values
+            if key not in known and key != "hydra" and not is_referred_to:
+                raise ConfigurationError(_unread(key, map(str, known), place))
+    _check_pretraining(config.pretraining)
+
+
+def _check_pretraining(pretraining: Any) -> None:
+    """Its default, null, says nothing of what it may be."""
     if pretraining is None:
         return
     if not isinstance(pretraining, DictConfig):

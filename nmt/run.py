@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import hydra.utils
 import torch
+from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.resolvers  # noqa: F401 – stored configurations use them
@@ -198,7 +199,12 @@ def _instantiated(node: DictConfig, where: str) -> Any:
     """Resolved once, looked through, and built of that: resolved again, what computes a value could give another."""
     plain = OmegaConf.to_container(node, resolve=True)
     trust(plain, where)
-    return hydra.utils.instantiate(plain)
+    try:
+        return hydra.utils.instantiate(plain)
+    except InstantiationException as error:
+        if "full_key: " in str(error):
+            raise
+        raise InstantiationException(f"{error}\nfull_key: {where}") from error.__cause__
 
 
 def _plain(node: DictConfig) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from nmt.changed import changed
 from nmt.code import code_version
 from nmt.errors import ConfigurationError, UserError
 from nmt.folder import CHECKPOINTS, CONFIG, METRICS, SWEEP, read_metrics
-from nmt.kinds import check_kinds, check_pretraining
+from nmt.kinds import check_composed, check_kinds
 from nmt.launch.job import IS_JOB, Job, end_what_is_left, stop
 from nmt.launch.slurm import WARNING, ending_signals, requeue
 from nmt.machine import cores
@@ -85,7 +85,7 @@ class ProcessLauncher(Launcher):
             check_kinds(overrides)
         configs = [self._compose(initial_job_idx + n, overrides) for n, overrides in enumerate(job_overrides)]
         for config in configs:
-            check_pretraining(config.pretraining)
+            check_composed(config)
             _check_direction(self.config.hydra.sweeper.get("direction"), config.callbacks.get("checkpoint"))
         jobs = [_job(overrides, config) for overrides, config in zip(job_overrides, configs, strict=True)]
         if len({job.folder for job in jobs}) < len(jobs):

@@ -189,6 +189,28 @@ def test_a_broken_file_of_settings_is_named_with_its_line(tmp_path, capfd, monke
     assert said.startswith(f"error: {broken}, line 4: while parsing a flow sequence, expected ',' or ']'")
 
 
+IN_A_FILE = {
+    "see: 3": r"see: no such key, nothing would read it \(did you mean seed\?\)$",
+    "size: {hiden: 9}": r"size.hiden: no such key, .*\(did you mean hidden\?\); size has embedding, encoder, hidden, ",
+    "loss: {smoothing: 0.1}": r"loss.smoothing: no such key, .*\(did you mean label_smoothing\?\); loss has label_sm",
+    "loss: 3": r"loss=3: has settings of its own \(label_smoothing, normalize\)",
+    "finite: null": "finite=null: has to have settings$",
+    "model: {bias: 1}": "model.bias: no such setting here$",
+    "wide: 12\nsize: {hidden: '${twice:${wide}}'}\ntrainer: {max_steps: 0}": "nothing was trained: a new run",
+}
+
+
+@pytest.mark.parametrize(("settings", "message"), IN_A_FILE.items())
+def test_a_key_of_an_own_file_that_nothing_reads_is_told(settings, message, tmp_path, capfd, monkeypatch):
+    """But a variable that another setting reads is one."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{settings}\n")
+    arguments = ("--config-dir", str(tmp_path), "experiment=mine", "size=tiny", f"hydra.run.dir={tmp_path}/run")
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert re.search(f"^error: {message}", said.strip(), re.MULTILINE), said
+
+
 def test_a_callback_whose_file_cannot_be_imported_is_named_with_the_line(tmp_path, capfd, monkeypatch):
     mine = tmp_path / "mine.py"
     mine.write_text('"""A callback."""\nimport nopackage\n')
