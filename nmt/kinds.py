@@ -90,10 +90,14 @@ def check_composed(config: DictConfig) -> None:
         if not isinstance(given, DictConfig):
             raise ConfigurationError(misfit(place, given, known) or f"{place}=null: has to have settings")
         for key in map(str, given):
-            is_referred_to = re.search(rf"\$\{{[^}}]*\b{re.escape(key)}\b", text)  # a variable for other values
-            if key not in known and key != "hydra" and not is_referred_to:
+            if key not in known and key != "hydra" and not _is_variable(key, text):
                 raise ConfigurationError(_unread(key, map(str, known), place))
     _check_pretraining(config.pretraining)
+
+
+def _is_variable(key: str, text: str) -> bool:
+    """Whether another value refers to it."""
+    return re.search(rf"\$\{{[^}}]*\b{re.escape(key)}\b", text) is not None
 
 
 def _check_pretraining(pretraining: Any) -> None:
