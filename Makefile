@@ -25,7 +25,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 
 results: .venv/installed
-	$(BIN)/python -m nmt.report.results
+	$(BIN)/python -m studies.__main__
 
 format: .venv/installed-dev
 	$(BIN)/ruff format .

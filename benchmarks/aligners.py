@@ -34,8 +34,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from nmt.data.corpus import read_lines  # noqa: E402
-from nmt.data.links import Links, read_gold, read_pharaoh  # noqa: E402
+from nmt.data.text_files import read_lines  # noqa: E402
+from nmt.data.word_alignments import Links, read_gold, read_pharaoh  # noqa: E402
 from nmt.evaluation.alignment_error import alignment_error_rate  # noqa: E402
 
 DIAGONAL = {
@@ -111,7 +111,7 @@ def measure(aligner: str, pairs: Pairs, gold_file: Path) -> dict:
 
 
 def first_ten(pairs: Pairs, links: list[Links]) -> dict[str, list[str]]:
-    """Ranked as word tables of nmt.data.word_table are."""
+    """Ranked as word tables of nmt.data.lexical_table are."""
     counts: dict[str, Counter] = defaultdict(Counter)
     frequency: Counter = Counter()
     for (source, target), found in zip(pairs, links, strict=True):

@@ -21,8 +21,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from report import folders  # noqa: E402
 
-from nmt.command import read_arguments  # noqa: E402
-from nmt.report.compare import compare  # noqa: E402
+from nmt.cli.arguments import read_arguments  # noqa: E402
+from nmt.cli.compare import compare  # noqa: E402
 
 
 def lines(count: int) -> list[tuple[str, str]]:

@@ -129,7 +129,7 @@ def training(options: argparse.Namespace, batch_size: int, length: int, words: i
     import hydra
     import torch
 
-    from nmt.training.gradients import clip_norm
+    from nmt.training.clipping import clip_norm
 
     config, model = built(options, words, overrides)
     random = random_batches(options.steps, batch_size, length, words)
@@ -206,7 +206,7 @@ began = time.perf_counter()
 folder, root = sys.argv[1:]
 sys.path.insert(0, root)
 import hydra
-import nmt.resolvers
+import nmt.config.resolvers
 files = [f"data.{name}={{source: {folder}/{name}.src, target: {folder}/{name}.tgt}}" for name in ("train", "valid")]
 with hydra.initialize_config_dir(root + "/conf", version_base="1.3"):
     config = hydra.compose("config", overrides=["data=text", f"data.cache={folder}/cache", *files])
@@ -244,8 +244,8 @@ def built(options: argparse.Namespace, words: int, overrides: list[str]) -> tupl
     import hydra
     import torch
 
-    import nmt.resolvers  # noqa: F401 – the configuration uses them
-    from nmt.run import build_model
+    import nmt.config.resolvers  # noqa: F401 – the configuration uses them
+    from nmt.runs.trained_model import build_model
 
     torch.manual_seed(1)
     with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
@@ -259,7 +259,8 @@ def random_batches(count: int, batch_size: int, length: int, words: int) -> list
     import numpy as np
 
     from nmt.data.batches import BatchLoader, Plan
-    from nmt.data.prepared import EncodedText, Sides
+    from nmt.data.corpus_cache import EncodedText
+    from nmt.data.parallel_text import Sides
 
     random = np.random.default_rng(1)
     sentences = count * batch_size

@@ -59,12 +59,12 @@ def measured(options: argparse.Namespace, words: int, lists: bool) -> dict:
     import numpy as np
     import torch
 
-    import nmt.resolvers  # noqa: F401 – the configuration uses them
+    import nmt.config.resolvers  # noqa: F401 – the configuration uses them
     from nmt.data.batches import BatchLoader, Plan
-    from nmt.run import build_model
+    from nmt.runs.trained_model import build_model
     from nmt.search.beam import search
     from nmt.search.settings import Search
-    from nmt.training.gradients import clip_norm
+    from nmt.training.clipping import clip_norm
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
@@ -106,8 +106,9 @@ def random_text(words: int) -> tuple:
     """Sentences of frequent and rare words, and the lists that hold their translations."""
     import numpy as np
 
-    from nmt.data.candidates import Candidates
-    from nmt.data.prepared import EncodedText, Sides
+    from nmt.data.candidate_lists import Candidates
+    from nmt.data.corpus_cache import EncodedText
+    from nmt.data.parallel_text import Sides
 
     random = np.random.default_rng(1)
     frequency = 1 / np.arange(1, SOURCE_WORDS - 3)

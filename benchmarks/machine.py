@@ -32,7 +32,7 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
 def described(threads: int | None) -> dict:
     import torch
 
-    from nmt.machine import machine
+    from nmt.system.hardware import machine
 
     torch.set_num_threads(threads or torch.get_num_threads())
     return (

@@ -43,9 +43,9 @@ def main() -> None:
 
 
 def measure(pairs: int, tokenizer: str, normalize: bool) -> dict:
-    from nmt.data.corpus import FilePairs
-    from nmt.data.language import Preprocessing
-    from nmt.data.prepared import Sides, prepare
+    from nmt.data.corpus_cache import prepare
+    from nmt.data.parallel_text import FilePairs, Sides
+    from nmt.data.preprocessing import Preprocessing
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

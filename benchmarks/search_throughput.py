@@ -86,10 +86,10 @@ def ours(options: argparse.Namespace) -> dict:
     import torch
     from omegaconf import OmegaConf
 
-    from nmt.command import defaults_of
+    from nmt.config.schema import defaults_of
     from nmt.evaluation.bleu import corpus_bleu
-    from nmt.run import Run
-    from nmt.search.opening import search_of, translator_of
+    from nmt.runs.trained_model import Run
+    from nmt.translate.loading import search_of, translator_of
 
     torch.set_num_threads(options.threads)
     run = Run(options.run)

@@ -24,8 +24,8 @@ sys.path.insert(0, os.path.dirname(sys.argv[0]))
 def first_step(*_):
     print("first step", flush=True)
     os._exit(0)
-import nmt.training.module
-nmt.training.module.Training.training_step = first_step
+import nmt.training.lightning_module
+nmt.training.lightning_module.Training.training_step = first_step
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 

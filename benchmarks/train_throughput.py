@@ -160,7 +160,7 @@ def compose(options: argparse.Namespace) -> tuple:
     """The configuration of our side, and the data both sides get."""
     import hydra
 
-    import nmt.resolvers  # noqa: F401 – the configuration uses them
+    import nmt.config.resolvers  # noqa: F401 – the configuration uses them
 
     trainer = {"cpu": "cpu", "cuda": "gpu"}[options.device]
     own = [
@@ -202,7 +202,8 @@ class RandomCorpus:
     def __init__(self, words: int):
         import numpy as np
 
-        from nmt.data.prepared import EncodedText, Sides
+        from nmt.data.corpus_cache import EncodedText
+        from nmt.data.parallel_text import Sides
 
         random = np.random.default_rng(1)
         lengths = random.integers(*RANDOM_LENGTHS, RANDOM_SENTENCES)
@@ -282,7 +283,7 @@ def random_lines(corpus: "RandomCorpus") -> Iterator[tuple[str, list[tuple[str, 
 
 
 def preprocessed_lines(data) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    from nmt.data.prepared import Workers
+    from nmt.data.preprocess_pool import Workers
 
     files = {"train": data.train_files, "valid": data.valid_files, "test": data.tests[data.test]}
     for name, pair in files.items():

@@ -1,6 +1,6 @@
-"""Where Hydra looks for launchers; the launcher itself is nmt/launch/local.py."""
+"""Where Hydra looks for launchers; the launcher itself is nmt/launch/sweep.py."""
 
-from nmt.launch.local import ProcessLauncher as _ProcessLauncher
+from nmt.launch.process_launcher import ProcessLauncher as _ProcessLauncher
 
 
 class ProcessLauncher(_ProcessLauncher):

@@ -7,7 +7,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from nmt.model.translator import Translator
-from nmt.run import build_model
+from nmt.runs.trained_model import build_model
 
 ROOT = Path(__file__).parent.parent
 SOURCE_WORDS, TARGET_WORDS = 19, 23

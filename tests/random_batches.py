@@ -3,7 +3,8 @@
 import numpy as np
 
 from nmt.data.batches import Batch, collate
-from nmt.data.prepared import EncodedText, Sides
+from nmt.data.corpus_cache import EncodedText
+from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import SPECIAL
 
 FIRST_WORD = len(SPECIAL)

@@ -1,1 +1,1 @@
-"""From text to batches."""
+"""Data: from text to batches."""

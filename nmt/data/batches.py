@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.data.candidates import Candidates
-from nmt.data.prepared import EncodedText, Sides
+from nmt.data.candidate_lists import Candidates
+from nmt.data.corpus_cache import EncodedText
+from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import END, PAD, START
 from nmt.errors import ConfigurationError
 

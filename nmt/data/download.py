@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 from nmt.errors import DataError
-from nmt.whole import whole
+from nmt.system.files import whole
 
 # Multi30k's own repository, at one commit. Its images are under the Flickr terms of use: non-commercial research and
 # educational use; the text has no licence file.

@@ -1,1 +1,1 @@
-"""How good translations are."""
+"""Scores and figures of one run."""

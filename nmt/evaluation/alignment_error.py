@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.data.links import Gold, Links
+from nmt.data.word_alignments import Gold, Links
 
 MEASURES = ("aer", "saer")
 COUNTS = 4  # |A|, |S|, |A ∩ S|, |A ∩ P|: of each measure

@@ -4,11 +4,6 @@ References are a list of lines, or several such lists, one for each translator.
 """
 
 import string
-from collections import Counter
-from collections.abc import Callable
-from functools import cache
-from itertools import combinations
-from math import exp
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +14,9 @@ from sacrebleu.metrics.bleu import BLEUScore
 
 from nmt.errors import ConfigurationError
 
-ALPHA, BETA = 0.25, 0.10  # RIBES: how much precision and brevity count beside the order of words
-CONTEXT = 50  # words beside a word, by which RIBES tells where it stands
 ORDER = 4  # of BLEU's n-grams
+
+
 ASCII_LOWERCASE = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
@@ -69,8 +64,6 @@ FLAVOURS = {
     "zh": lambda: BLEU(tokenize="zh", force=True),
     "char": lambda: BLEU(tokenize="char", force=True),
 }
-WITHOUT_SPACES = {"zh": ("zh", "char"), "ja": ("char",)}  # languages, and what their flavours are
-WITH_SPACES = ("13a", "lowercase", "nist")
 
 
 def corpus_bleu(
@@ -83,38 +76,6 @@ def corpus_bleu(
 def flavoured_bleu(flavour: str, hypotheses: list[str], references: list[str] | list[list[str]]) -> Score:
     """BLEU of text as a person would read it, counted as a named script does."""
     return _scored(FLAVOURS[flavour](), hypotheses, references)
-
-
-def all_scores(
-    hypotheses: list[str],
-    references: list[list[str]],
-    *,
-    language: str,
-    tokenize: str,
-    lowercase: bool,
-) -> dict[str, Score]:
-    """Of detokenised text in a language; `bleu` and what is made of it count as `tokenize` and `lowercase` say."""
-    spaceless = language in WITHOUT_SPACES
-    ter = TER(case_sensitive=not lowercase, normalized=spaceless, asian_support=spaceless)
-    metric = counter(tokenize, lowercase)
-    bleu = metric.corpus_score(hypotheses, _checked(hypotheses, references))
-    scores = {
-        "bleu": _as_score(metric, bleu),
-        **{
-            f"bleu_{flavour}": flavoured_bleu(flavour, hypotheses, references)
-            for flavour in WITHOUT_SPACES.get(language, WITH_SPACES)
-        },
-        "chrf": _scored(CHRF(lowercase=lowercase), hypotheses, references),
-        "ter": _scored(ter, hypotheses, references),
-        "ribes": ribes(hypotheses, references, tokenize=tokenize, lowercase=lowercase),
-    }
-    signature, ter_signature = scores["bleu"].signature, scores["ter"].signature
-    lengths = f"{bleu.sys_len} words, {bleu.ref_len} in the references"
-    return scores | {
-        "tb": Score((scores["ter"].score - bleu.score) / 2, f"{ter_signature} {signature}", "(TER − BLEU) / 2"),
-        "brevity_penalty": Score(bleu.bp, signature, lengths),
-        "length_ratio": Score(bleu.ratio, signature, lengths),
-    }
 
 
 def sentence_statistics(
@@ -145,76 +106,6 @@ def bleu_of(totals: np.ndarray) -> np.ndarray:
 def mean_bleu(totals: np.ndarray) -> np.ndarray:
     """(run, …, 10) → BLEU, the mean over runs."""
     return bleu_of(totals).mean(0)
-
-
-def ribes(
-    hypotheses: list[str], references: list[str] | list[list[str]], *, tokenize: str = "none", lowercase: bool = False
-) -> Score:
-    """Rank correlation of the words' order (Isozaki 2010), in per cent: by the best reference, mean over sentences.
-
-    As RIBES.py 1.03 counts it, but that what `CONTEXT` words do not tell apart is left out: a word said 3,000 times
-    would take hours. Sentences without any reference are left out.
-    """
-    split = counter(tokenize, lowercase)._preprocess_segment
-    lists, found = _checked(hypotheses, references), []
-    for hypothesis, *wanted in zip(hypotheses, *lists, strict=True):
-        said = split(hypothesis).split()
-        if wanted := [words for words in (split(reference).split() for reference in wanted if reference) if words]:
-            found.append(max(_sentence_ribes(said, words) for words in wanted))
-    score = 100 * sum(found) / len(found) if found else 0.0
-    case = "lc" if lowercase else "mixed"
-    signature = f"nrefs:{len(lists)}|case:{case}|tok:{tokenize}|alpha:{ALPHA:.2f}|beta:{BETA:.2f}"
-    return Score(score, signature, f"RIBES = {score:.2f} over {len(found)} sentences")
-
-
-def _sentence_ribes(hypothesis: list[str], reference: list[str]) -> float:
-    ranks = _ranks(hypothesis, reference)
-    if not ranks or len(ranks) == 1 < len(reference):
-        return 0.0  # one word has no order, unless it is all that was asked for
-    pairs = [first < second for first, second in combinations(ranks, 2)]
-    ascending = sum(pairs) / len(pairs) if pairs else 1.0
-    brevity = min(1.0, exp(1 - len(reference) / len(hypothesis)))
-    return ascending * (len(ranks) / len(hypothesis)) ** ALPHA * brevity**BETA
-
-
-def _ranks(hypothesis: list[str], reference: list[str]) -> list[int]:
-    """Where the hypothesis' words stand in the reference; words that several places could be meant by are left out."""
-
-    @cache
-    def of_size(size: int) -> tuple[Counter, dict[tuple[str, ...], list[int]]]:
-        return Counter(ngrams(hypothesis, size)), _places(reference, size)
-
-    places = (_place(position, hypothesis, of_size) for position in range(len(hypothesis)))
-    return [place for place in places if place is not None]
-
-
-def _place(position: int, hypothesis: list[str], of_size: Callable) -> int | None:
-    """By the shortest n-gram that ends or else begins with the word and stands once in both."""
-    for size in range(1, min(len(hypothesis), CONTEXT) + 1):
-        said, places = of_size(size)
-        known = False
-        for start in (position - size + 1, position):
-            if start < 0 or start + size > len(hypothesis):
-                continue
-            gram = tuple(hypothesis[start : start + size])
-            if said[gram] == len(places.get(gram, ())) == 1:
-                return places[gram][0] + position - start
-            known |= gram in places
-        if not known:
-            return None  # nor is any longer one
-    return None
-
-
-def ngrams(words: list[str], size: int) -> list[tuple[str, ...]]:
-    """In order."""
-    return [tuple(words[start : start + size]) for start in range(len(words) - size + 1)]
-
-
-def _places(words: list[str], size: int) -> dict[tuple[str, ...], list[int]]:
-    places: dict[tuple[str, ...], list[int]] = {}
-    for start, gram in enumerate(ngrams(words, size)):
-        places.setdefault(gram, []).append(start)
-    return places
 
 
 def _scored(metric: BLEU | CHRF | TER, hypotheses: list[str], references: list[str] | list[list[str]]) -> Score:

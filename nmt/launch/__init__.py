@@ -1,1 +1,1 @@
-"""Starting runs as processes of their own: the jobs of a sweep, and the stages a run builds upon."""
+"""Many runs, each a process: the jobs of a sweep."""

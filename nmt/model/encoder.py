@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from nmt.errors import ConfigurationError
-from nmt.model.packed import run_packed
+from nmt.model.packed_rnn import run_packed
 
 
 class Encoded(NamedTuple):

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from nmt.errors import ConfigurationError
 from nmt.model.attention.score import Additive
 from nmt.model.encoder import Encoded
+from nmt.model.gated_write import erase_and_add
 from nmt.model.tree import Tree
-from nmt.model.writing import erase_and_add
 
 Hidden = Float[Tensor, "hypothesis hidden"]
 Weights = Float[Tensor, "hypothesis cell"]

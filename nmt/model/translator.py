@@ -7,11 +7,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
-from nmt.model.decoder.records import Bound, Features, State, Trace
+from nmt.model.candidate_model import Restricted
+from nmt.model.decoder.types import Bound, Features, State, Trace
 from nmt.model.encoder import Encoded, Encoder
 from nmt.model.initialization import Initialization
 from nmt.model.output import Loss, Output
-from nmt.model.restricted import Restricted
 from nmt.model.tree import map_tree
 
 

@@ -1,1 +1,1 @@
-"""What runs came to, side by side."""
+"""Compare runs in three steps: load folders, compare values, render pages."""

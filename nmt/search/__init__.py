@@ -1,1 +1,1 @@
-"""From a trained model to translations."""
+"""Search for hypotheses over word numbers: beam, sampling, constraints, ensembles. Nothing here knows of text."""

@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from nmt.data.candidates import Candidates
+from nmt.data.candidate_lists import Candidates
 from nmt.data.vocabulary import END, PAD, START
 from nmt.model.tree import Tree, map_tree
-from nmt.search.permitted import Permitted
+from nmt.search.constraints import Permitted
 from nmt.search.sampling import draw
 from nmt.search.settings import Search
 

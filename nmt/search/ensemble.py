@@ -9,7 +9,7 @@ from torch import Tensor
 from nmt.errors import ConfigurationError
 from nmt.model.output import Loss
 from nmt.model.translator import Examples, Translator
-from nmt.search.forced import force
+from nmt.search.forced_decoding import force
 
 
 class Member(NamedTuple):

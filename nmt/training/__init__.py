@@ -1,1 +1,1 @@
-"""Training: the LightningModule, schedules, callbacks, and the road from a config to a finished run."""
+"""Fit one run: from a composed configuration to a finished folder."""

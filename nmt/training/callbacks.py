@@ -12,11 +12,11 @@ from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import Logger
 
 from nmt.data.batches import Batch
-from nmt.data.prepared import SIDES
+from nmt.data.parallel_text import SIDES
 from nmt.data.vocabulary import END, SPECIAL
-from nmt.folder import METRICS, jobs_of, read_metrics
-from nmt.training.module import Training
-from nmt.training.ranks import gathered, highest
+from nmt.runs.folder import METRICS, jobs_of, read_metrics
+from nmt.training.distributed import gathered, highest
+from nmt.training.lightning_module import Training
 
 log = logging.getLogger(__name__)
 

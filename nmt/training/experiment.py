@@ -23,22 +23,22 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from nmt.changed import leaves
-from nmt.code import code_version, git_commit
+from nmt.config.diff import leaves
+from nmt.config.resolvers import starts_from_another
 from nmt.data.batches import Batch
-from nmt.data.candidates import Candidates
-from nmt.data.prepared import Prepared
+from nmt.data.candidate_lists import Candidates
+from nmt.data.corpus_cache import Prepared
 from nmt.errors import CheckpointError, UserError, first_line
-from nmt.evaluation.verb import evaluate_run, test_set
-from nmt.folder import CHECKPOINTS, CONFIG, is_scored
-from nmt.machine import machine
-from nmt.resolvers import starts_from_another
-from nmt.run import build_model, load_checkpoint
-from nmt.training.early import check_ranks, check_settings
-from nmt.training.finite import Finite
-from nmt.training.module import Training, parameter_counts
+from nmt.evaluation.test_set import evaluate_run, test_set
+from nmt.runs.checkpoint_file import load_checkpoint
+from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
+from nmt.runs.provenance import code_version, git_commit
+from nmt.runs.trained_model import build_model
+from nmt.system.hardware import machine
+from nmt.training.lightning_module import Training, parameter_counts
+from nmt.training.nonfinite_guard import Finite
+from nmt.training.preflight import check_ranks, check_settings
 from nmt.training.pretraining import offer, place_of, pretrained
-from nmt.training.record import Beginning, recorded
 from nmt.training.resume import (
     Before,
     CompletedAlreadyError,
@@ -48,6 +48,7 @@ from nmt.training.resume import (
     put_aside,
     settle,
 )
+from nmt.training.run_summary import Beginning, recorded
 from nmt.training.transfer import initialize_from
 
 log = logging.getLogger(__name__)

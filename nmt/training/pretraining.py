@@ -20,13 +20,13 @@ import torch
 from lightning_fabric.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.alone import alone
-from nmt.code import code_version
+from nmt.config.schema import check_kinds
 from nmt.errors import ConfigurationError, UserError, closest
-from nmt.folder import has_checkpoint, read_summary
-from nmt.kinds import check_kinds
-from nmt.launch.job import Job, stop
-from nmt.whole import write_text
+from nmt.runs.folder import has_checkpoint, read_summary
+from nmt.runs.job import Job, stop
+from nmt.runs.provenance import code_version
+from nmt.system.files import write_text
+from nmt.system.locks import alone
 
 log = logging.getLogger(__name__)
 

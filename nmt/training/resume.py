@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 
-from nmt.alone import alone
-from nmt.changed import LIMITS, changed
-from nmt.code import code_version
+from nmt.config.allowed_targets import check_references
+from nmt.config.diff import LIMITS, changed
 from nmt.errors import UserError
-from nmt.folder import (
+from nmt.runs.checkpoint_file import load_checkpoint
+from nmt.runs.folder import (
     CHECKPOINTS,
     COMPOSITION,
     CONFIG,
@@ -26,8 +26,8 @@ from nmt.folder import (
     give_back_composition,
     read_summary,
 )
-from nmt.run import load_checkpoint
-from nmt.trust import check_references
+from nmt.runs.provenance import code_version
+from nmt.system.locks import alone
 
 log = logging.getLogger(__name__)
 

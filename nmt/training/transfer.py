@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from nmt.data.prepared import SIDES, Sides
+from nmt.data.parallel_text import SIDES, Sides
 from nmt.errors import ConfigurationError, UserError
-from nmt.run import Run
+from nmt.runs.trained_model import Run
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import torch
 from random_batches import batch_of, random_rows, text_of
 
 from nmt.data.batches import BatchLoader, Plan
-from nmt.data.candidates import Candidates
-from nmt.data.prepared import Sides
+from nmt.data.candidate_lists import Candidates
+from nmt.data.parallel_text import Sides
 from nmt.errors import ConfigurationError
 
 LENGTHS = np.random.default_rng(7).integers(1, 30, 205)

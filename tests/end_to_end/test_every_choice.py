@@ -9,10 +9,10 @@ from compositions import choices
 from hydra import compose, initialize_config_dir
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from nmt.data.toy_pairs import ToyPairs
-from nmt.run import Run, build_model
-from nmt.search.opening import translator_of
+from nmt.data.toy_corpus import ToyPairs
+from nmt.runs.trained_model import Run, build_model
 from nmt.search.settings import Search
+from nmt.translate.loading import translator_of
 
 GROUPS = ("encoder", "decoder", "attention", "memory", "optimizer", "initialization", "callbacks", "experiment")
 OF_FILES = ("data=multi30k", "data=tatoeba_deen", "data=am3_zhen", "data=pydocs_zhen")

@@ -14,8 +14,8 @@ import pytest
 import torch
 from commands import ROOT
 
-from nmt.training.checkpoints import VALIDATION
-from nmt.training.metrics import MetricsFile
+from nmt.training.csv_logger import MetricsFile
+from nmt.training.last_checkpoint import VALIDATION
 
 SETTINGS = (
     "size=tiny", "dropout=0.2", "data.train.count=500", "data.valid.count=40", "data.batches.size=25",
@@ -110,7 +110,7 @@ def validated_then_killed(folder: Path, step: int) -> None:
 
 BROKEN_OFF_THEN_KILLED = """
 import os, runpy, signal, sys
-from nmt.training import checkpoints
+from nmt.training import last_checkpoint
 
 def at_the_second(hook, then):
     def hooked(self, trainer, module, *rest):
@@ -123,7 +123,7 @@ def at_the_second(hook, then):
     return hooked
 
 moment, number = sys.argv.pop(1), int(sys.argv.pop(1))
-setattr(checkpoints.Last, moment, at_the_second(getattr(checkpoints.Last, moment), number))
+setattr(last_checkpoint.Last, moment, at_the_second(getattr(last_checkpoint.Last, moment), number))
 runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 

@@ -8,7 +8,7 @@ from commands import answer
 from compositions import ROOT, choices, configured, recipes
 from hydra import compose, initialize_config_dir
 
-from nmt.run import Run
+from nmt.runs.trained_model import Run
 
 STAR_80 = "meng2016/rnnsearch_star_80"
 SETTINGS = ("size", "encoder", "decoder", "initialization", "optimizer", "batch", "max_length", "words", "clip", "per")

@@ -10,18 +10,17 @@ import torch
 import zstandard
 from commands import answer, command
 
-from nmt.command import defaults_of
-from nmt.data.corpus import Line
-from nmt.data.prepared import Sides
-from nmt.data.toy_pairs import ToyPairs
+from nmt.config.schema import defaults_of
+from nmt.data.parallel_text import Line, Sides
+from nmt.data.toy_corpus import ToyPairs
 from nmt.errors import UserError
-from nmt.evaluation.given import scored
-from nmt.run import Run
-from nmt.search.opening import search_of, translator_of
+from nmt.evaluation.forced_scoring import scored
+from nmt.runs.trained_model import Run
 from nmt.search.settings import Search
-from nmt.search.translation import TextTranslator
-from nmt.search.unknown import UnknownWords
-from nmt.training.averaging import average
+from nmt.training.weight_averaging import average
+from nmt.translate.loading import search_of, translator_of
+from nmt.translate.text_translator import TextTranslator
+from nmt.translate.unknown_words import UnknownWords
 
 TINY = ("size=tiny", "data.train.count=1500", "data.valid.count=40", "data.tests.test.count=30", "data.batches.size=25")
 LEARNS = ("trainer.max_epochs=10", "optimizer.lr=0.005", "dropout=0.0")

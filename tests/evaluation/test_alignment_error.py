@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.data.links import read_gold, read_pharaoh
+from nmt.data.word_alignments import read_gold, read_pharaoh
 from nmt.errors import DataError
 from nmt.evaluation.alignment_error import alignment_error_rate
 

@@ -7,15 +7,9 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from nmt.evaluation.bleu import (
-    FLAVOURS,
-    all_scores,
-    bleu_of,
-    corpus_bleu,
-    flavoured_bleu,
-    ribes,
-    sentence_statistics,
-)
+from nmt.evaluation.bleu import FLAVOURS, bleu_of, corpus_bleu, flavoured_bleu, sentence_statistics
+from nmt.evaluation.ribes import ribes
+from nmt.evaluation.text_scores import all_scores
 
 
 def test_bleu_is_the_geometric_mean_of_precisions_times_the_brevity_penalty():

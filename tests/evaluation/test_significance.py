@@ -11,8 +11,8 @@ import pytest
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
-from nmt.evaluation.adequacy import in_per_cent
 from nmt.evaluation.bleu import bleu_of, corpus_bleu, sentence_statistics
+from nmt.evaluation.over_under_translation import in_per_cent
 from nmt.evaluation.significance import (
     bootstrap_p,
     compare_rates,

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from report.folders import write_run
 
-from nmt.command import defaults_of
+from nmt.cli.compare import compare
+from nmt.config.schema import defaults_of
 from nmt.errors import UserError
-from nmt.report.compare import compare
-from nmt.report.runs import RunFolder, find_runs
+from nmt.report.load.run_folder import RunFolder, find_runs
 
 FILES = (
     "summary.json",

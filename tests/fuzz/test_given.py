@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from nmt.command import defaults_of
-from nmt.data.corpus import MOST_BYTES, Line
-from nmt.data.links import Gold
+from nmt.cli.translate import translate
+from nmt.config.schema import defaults_of
+from nmt.data.parallel_text import Line
+from nmt.data.text_files import MOST_BYTES
+from nmt.data.word_alignments import Gold
 from nmt.errors import ConfigurationError, DataError, UserError
-from nmt.evaluation.alignments import forced_scores, score_links
-from nmt.evaluation.files import score_hypotheses
-from nmt.evaluation.given import rescore, score_pairs
-from nmt.run import Run
-from nmt.search.opening import translator_of
-from nmt.search.verb import translate
+from nmt.evaluation.attention_alignment import forced_scores, score_links
+from nmt.evaluation.forced_scoring import score_pairs
+from nmt.evaluation.hypothesis_files import score_hypotheses
+from nmt.evaluation.rescoring import rescore
+from nmt.runs.trained_model import Run
+from nmt.translate.loading import translator_of
 
 SOURCE = b"Gurcu pu ma ma nibi .\nma pu\n\nneba ?\n"
 TARGET = b"papa me .\nnibi\n\nzzz unknown </s> <pad>\n"

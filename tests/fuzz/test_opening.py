@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from nmt.data.module import TranslationData
+from nmt.config.allowed_targets import check_references, trust
+from nmt.data.datamodule import TranslationData
 from nmt.errors import UserError
-from nmt.run import Run, load_checkpoint
-from nmt.serve.app import parts_of
-from nmt.trust import check_references, trust
+from nmt.runs.checkpoint_file import load_checkpoint
+from nmt.runs.trained_model import Run
+from nmt.web.server import parts_of
 
 SECRET = "c0ffee" + "0" * 34
 
@@ -181,16 +182,16 @@ RUNS = {
     "builtins.open": {"file": "MARKER", "mode": "w"},
     "pathlib.Path.touch": {"self": "MARKER"},
     "hydra.utils.call": {"config": {"_target_": "builtins.open", "file": "MARKER", "mode": "w"}},
-    "nmt.whole.write_text": {"path": "MARKER", "text": ""},
-    "nmt.launch.job.subprocess.run": {"args": ["touch", "MARKER"]},
-    "nmt.data.word_table.subprocess.run": {"args": ["touch", "MARKER"]},
-    "nmt.data.word_table.os.system": {"command": "touch MARKER"},
-    "nmt.data.corpus.read_lines.__globals__.get": {"_args_": ["gzip"]},
-    "nmt.data.corpus.read_lines.__builtins__.get": {"_args_": ["eval"]},
-    "nmt.data.corpus.FilePairs.__init__.__globals__.copy": {},
-    "nmt.data.corpus.FilePairs.__subclasses__": {},
+    "nmt.system.files.write_text": {"path": "MARKER", "text": ""},
+    "nmt.runs.job.subprocess.run": {"args": ["touch", "MARKER"]},
+    "nmt.data.lexical_table.subprocess.run": {"args": ["touch", "MARKER"]},
+    "nmt.data.lexical_table.os.system": {"command": "touch MARKER"},
+    "nmt.data.text_files.read_lines.__globals__.get": {"_args_": ["gzip"]},
+    "nmt.data.text_files.read_lines.__builtins__.get": {"_args_": ["eval"]},
+    "nmt.data.parallel_text.FilePairs.__init__.__globals__.copy": {},
+    "nmt.data.parallel_text.FilePairs.__subclasses__": {},
     "nmt.data.download.main": {"arguments": ["multi30k"]},
-    "nmt.data.prepared._make": {"folder": "MARKER"},
+    "nmt.data.corpus_cache._make": {"folder": "MARKER"},
     "nmt.model.encoder.os.system": {"command": "touch MARKER"},
     "nmt.model.encoder.torch.hub.load": {"repo_or_dir": "x/y", "model": "z"},
     "nmt.model.no_such_thing": {},
@@ -258,7 +259,7 @@ def test_every_target_of_the_models_and_data_there_are_is_trusted():
 def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path, monkeypatch, text, error):
     (tmp_path / "mine.py").write_text(text)
     monkeypatch.setattr("nmt.model.__path__", [str(tmp_path)])
-    monkeypatch.setattr("nmt.trust.PACKAGE", str(tmp_path))
+    monkeypatch.setattr("nmt.config.allowed_targets.PACKAGE", str(tmp_path))
     with pytest.raises(UserError) as raised:
         trust({"_target_": "nmt.model.mine.Mine"})
     assert str(raised.value) == f"model._target_=nmt.model.mine.Mine: {tmp_path}/mine.py, {error}"

@@ -10,12 +10,12 @@ from fuzz.damage import anything_or_damaged, changed_trees, damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.data.candidates import Candidates
-from nmt.data.corpus import LONGEST_LINE, MOST_BYTES, FilePairs, read_lines
-from nmt.data.links import read_gold_file, read_links_beside_gold
-from nmt.data.prepared import Sides
+from nmt.data.candidate_lists import Candidates
+from nmt.data.lexical_table import WordTable
+from nmt.data.parallel_text import FilePairs, Sides
+from nmt.data.text_files import LONGEST_LINE, MOST_BYTES, read_lines
 from nmt.data.vocabulary import Vocabulary
-from nmt.data.word_table import WordTable
+from nmt.data.word_alignments import read_gold_file, read_links_beside_gold
 from nmt.errors import DataError, UserError
 
 TEXT = "Gurcu pu ma .\n\nma\u2028pu \x85 neba\r\n在 室内\n".encode() * 30

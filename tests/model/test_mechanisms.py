@@ -7,7 +7,7 @@ from random_batches import batch_of, random_rows
 from torch import nn
 
 from nmt.model.attention.score import Additive
-from nmt.run import build_model
+from nmt.runs.trained_model import build_model
 from nmt.search.beam import search
 from nmt.search.settings import Search
 

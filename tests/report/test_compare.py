@@ -14,12 +14,12 @@ import pytest
 from commands import answer
 from report.folders import pairs, with_alignments, write_run
 
-from nmt.command import read_arguments
+from nmt.cli.arguments import read_arguments
+from nmt.cli.compare import compare, folders_and_keys
 from nmt.errors import ConfigurationError, UserError
-from nmt.evaluation.adequacy import over_and_under_translation
+from nmt.evaluation.over_under_translation import over_and_under_translation
 from nmt.evaluation.significance import student_p
-from nmt.report.compare import compare, folders_and_keys
-from nmt.report.runs import find_runs
+from nmt.report.load.run_folder import find_runs
 
 EVIL = "<script>alert(1)</script> </script> <!-- & \u2028 | ` * \\ "
 
@@ -514,7 +514,7 @@ def score_of(folder):
 
 
 def test_sentences_drawn_together_give_other_intervals_of_the_same_scores_and_it_is_said(sweep, tmp_path, monkeypatch):
-    monkeypatch.setattr("nmt.report.compare.ENOUGH", 10)
+    monkeypatch.setattr("nmt.cli.compare.ENOUGH", 10)
     _, _, alone = compared(tmp_path, sweep)
     _, markdown, together = compared(tmp_path, sweep, together=2)
     assert "resamples, 2 sentences at a time" in markdown

@@ -7,8 +7,8 @@ import pytest
 from heatmaps import check_reading
 from report.folders import with_alignments, write_run
 
-from nmt.command import read_arguments
-from nmt.report.compare import compare
+from nmt.cli.arguments import read_arguments
+from nmt.cli.compare import compare
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 

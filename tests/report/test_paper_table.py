@@ -8,7 +8,7 @@ import pytest
 from report.folders import evaluate, pairs, write_run
 
 from nmt.errors import ConfigurationError
-from nmt.report.paper_table import Entry, write_table
+from nmt.report.render.paper_table import Entry, write_table
 
 TABLE = {"table": "table2", "title": "Alignment quality"}
 

@@ -14,7 +14,7 @@ from reference.search import beam_search
 from nmt.data.vocabulary import END, PAD, START
 from nmt.errors import ConfigurationError
 from nmt.search.beam import search
-from nmt.search.forced import force
+from nmt.search.forced_decoding import force
 from nmt.search.settings import Search
 
 SOURCES = random_rows([3, 1, 4], 19, seed=1)

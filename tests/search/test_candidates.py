@@ -7,14 +7,15 @@ from compositions import composed
 from random_batches import batch_of, text_of
 
 from nmt.data.batches import collate
-from nmt.data.candidates import Candidates, candidates_of
-from nmt.data.prepared import Sides
+from nmt.data.candidate_lists import Candidates, candidates_of
+from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import PAD
 from nmt.errors import ConfigurationError, DataError
 from nmt.search.beam import search
 from nmt.search.ensemble import Ensemble, Member
 from nmt.search.settings import Search
-from nmt.training.gradients import SparseAdam, clip_norm, clip_values
+from nmt.training.clipping import clip_norm, clip_values
+from nmt.training.sparse_adam import SparseAdam
 
 SOURCES, TARGETS = [[5, 6], [7, 5, 9], [8]], [[10, 11], [12], [21, 13, 10]]
 FREQUENT = np.array([0, 1, 2, 3, 4, 10])

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from nmt.training.callbacks import MedianPruning, Throughput, Translations
-from nmt.training.metrics import MetricsFile
+from nmt.training.csv_logger import MetricsFile
 
 
 def trainer_in(folder, score):

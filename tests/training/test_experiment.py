@@ -15,13 +15,13 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from random_batches import batch_of
 
-from nmt.code import git_commit
 from nmt.errors import UserError
-from nmt.training.checkpoints import Last
+from nmt.runs.provenance import git_commit
 from nmt.training.experiment import _results, explained
-from nmt.training.module import Training
-from nmt.training.record import recorded
+from nmt.training.last_checkpoint import Last
+from nmt.training.lightning_module import Training
 from nmt.training.resume import Before
+from nmt.training.run_summary import recorded
 
 BATCH = SimpleNamespace(sentences=torch.arange(64), source=torch.zeros(64, 48), target_input=torch.zeros(51, 64))
 
@@ -148,7 +148,7 @@ def test_a_run_under_nohup_outlives_its_terminal(tmp_path):
 def test_a_slurm_job_whose_time_is_over_before_or_after_training_goes_into_the_queue_again(tmp_path, monkeypatch, job):
     """Outside SLURM the signal means: save, and go on; there is nothing to save then."""
     asked = []
-    monkeypatch.setattr("nmt.training.record.requeue", lambda: asked.append(status_of(tmp_path)))
+    monkeypatch.setattr("nmt.training.run_summary.requeue", lambda: asked.append(status_of(tmp_path)))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     before = signal.signal(signal.SIGUSR1, lambda number, frame: asked.append("before"))
     if job:

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from nmt.errors import UserError
-from nmt.launch.job import Job
+from nmt.runs.job import Job
 from nmt.training.pretraining import _must_be_one_process, _run, _same_elsewhere, offer
 
 

@@ -5,10 +5,10 @@ import json
 import pytest
 from omegaconf import OmegaConf
 
-from nmt.changed import RENAMED, changed
-from nmt.code import code_version
+from nmt.config.diff import RENAMED, changed
 from nmt.errors import UserError
-from nmt.run import save_checkpoint
+from nmt.runs.checkpoint_file import save_checkpoint
+from nmt.runs.provenance import code_version
 from nmt.training.resume import Before, CompletedAlreadyError, alone_in, must_not_hold, on_other_data, put_aside, settle
 
 SETTINGS = {
@@ -117,9 +117,9 @@ def test_a_run_of_when_its_parts_had_other_names_is_the_same_run(names):
 
 
 def test_a_rate_that_stays_is_one_that_is_never_halved():
-    before = {"schedule": {"_target_": "nmt.training.schedule.constant", "_partial_": True}}
+    before = {"schedule": {"_target_": "nmt.training.lr_schedule.constant", "_partial_": True}}
     assert not changed(
-        before, {"schedule": {"_target_": "nmt.training.schedule.halving", "_partial_": True, "after": None}}
+        before, {"schedule": {"_target_": "nmt.training.lr_schedule.halving", "_partial_": True, "after": None}}
     )
 
 

@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
+from nmt.model.cells import gru
 from nmt.model.encoder import Encoded
-from nmt.model.gates import gru
 from nmt.model.tree import Tree, for_each_hypothesis
 
 Alignment = Float[Tensor, "hypothesis source"]

@@ -16,10 +16,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
-from nmt.model.attention.joined import Attends
-from nmt.model.decoder.records import Bound, Features, State, Trace
+from nmt.model.attention.attention import Attends
+from nmt.model.cells import gru
+from nmt.model.decoder.types import Bound, Features, State, Trace
 from nmt.model.encoder import Encoded
-from nmt.model.gates import gru
 
 Hidden = Float[Tensor, "hypothesis hidden"]
 Context = Float[Tensor, "hypothesis context"]

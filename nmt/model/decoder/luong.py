@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nmt.model.attention.joined import Attends
-from nmt.model.decoder.records import Bound, Features, State, Trace
+from nmt.model.attention.attention import Attends
+from nmt.model.cells import lstm
+from nmt.model.decoder.types import Bound, Features, State, Trace
 from nmt.model.encoder import Encoded
-from nmt.model.gates import lstm
 
 
 class Inputs(NamedTuple):

@@ -1,0 +1,1 @@
+"""Settings: compose them, check them, explain what is wrong with them."""

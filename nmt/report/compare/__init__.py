@@ -1,0 +1,1 @@
+"""Turn loaded runs into statistics."""

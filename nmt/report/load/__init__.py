@@ -1,0 +1,1 @@
+"""Load untrusted folders of runs into values."""

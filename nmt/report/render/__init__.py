@@ -1,0 +1,1 @@
+"""Turn statistics into pages and tables."""

@@ -1,0 +1,1 @@
+"""Everything a browser reads, and the server of the translation page."""

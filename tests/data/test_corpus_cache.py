@@ -1,0 +1,170 @@
+"""Corpora prepared once, whoever asks and however often."""
+
+import multiprocessing
+import shutil
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from nmt.data import corpus_cache as module
+from nmt.data.corpus_cache import prepare
+from nmt.data.parallel_text import FilePairs, Sides
+from nmt.data.preprocessing import Preprocessing
+from nmt.errors import ConfigurationError, DataError
+
+PLAIN = Preprocessing(language="xx", normalize=False, tokenizer="none", lowercase=False)
+MOSES = Preprocessing(language="en", normalize=True, tokenizer="moses", lowercase=True)
+WORDS = {"kind": "words", "size": 1000, "minimum_count": 1, "joint": False}
+
+
+def corpus(folder: Path, name: str, lines: list[tuple[str, str]]) -> FilePairs:
+    for side, texts in zip(("src", "tgt"), zip(*lines, strict=True), strict=True):
+        (folder / f"{name}.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return FilePairs(str(folder / f"{name}.src"), str(folder / f"{name}.tgt"))
+
+
+def prepared(folder: Path, *, train=None, valid=None, tests=None, preprocessing=PLAIN, vocabulary=WORDS, cache="cache"):
+    return prepare(
+        folder / cache,
+        train=corpus(folder, "train", train or [("a b", "x"), ("b c a", "y x"), ("c", "z z z z")]),
+        valid=corpus(folder, "valid", valid or [("a d", "x w")]),
+        tests={name: corpus(folder, name, lines) for name, lines in (tests or {}).items()},
+        preprocessing=Sides(preprocessing, preprocessing),
+        vocabulary=vocabulary,
+    )
+
+
+def test_numbers_spell_the_corpus(tmp_path):
+    entry = prepared(tmp_path)
+    text, languages = entry.split("train"), entry.languages
+    assert [languages.source.words(text.source[n]) for n in range(3)] == ["a b", "b c a", "c"]
+    assert [languages.target.words(text.target[n]) for n in range(3)] == ["x", "y x", "z z z z"]
+    assert text.target.lengths.tolist() == [1, 2, 4]
+    assert entry.languages.source.words(entry.split("valid").source[0]) == "a <unk>"
+    assert entry.about["valid"]["source_unknown_rate"] == 0.5
+
+
+def test_a_second_call_reads_what_the_first_one_made(tmp_path):
+    first = prepared(tmp_path)
+    made = (first.folder / "about.json").stat().st_mtime_ns
+    assert prepared(tmp_path).folder == first.folder
+    assert (first.folder / "about.json").stat().st_mtime_ns == made
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"train": [("a", "x")]},
+        {"valid": [("b", "x")]},
+        {"preprocessing": MOSES},
+        {"vocabulary": WORDS | {"size": 6}},
+    ],
+)
+def test_whatever_decides_the_content_decides_the_place(tmp_path, changed):
+    assert prepared(tmp_path, **changed).folder != prepared(tmp_path).folder
+
+
+def test_preprocessing_in_several_processes_keeps_the_order(tmp_path):
+    lines = [(f"Word, {n}!", f"Wort; {n}?") for n in range(9000)]
+    entry = prepared(tmp_path, train=lines, preprocessing=MOSES, vocabulary=WORDS | {"size": 20000})
+    text, languages = entry.split("train"), entry.languages
+    for number in (0, 4095, 4096, 8999):
+        assert languages.source.words(text.source[number]) == f"word , {number} !"
+        assert languages.target.words(text.target[number]) == f"wort ; {number} ?"
+
+
+def test_a_joint_vocabulary_serves_both_sides(tmp_path):
+    languages = prepared(tmp_path, vocabulary=WORDS | {"joint": True}).languages
+    assert languages.source.vocabulary.to_json() == languages.target.vocabulary.to_json()
+    assert languages.source.vocabulary.words(languages.source.vocabulary.encode(["z"])[0]) == ["z"]
+
+
+def test_leaks_into_the_training_text_are_counted(tmp_path):
+    leaks = prepared(
+        tmp_path,
+        valid=[("a b", "new"), ("a b", "x"), ("new", "new")],
+        tests={"test": [("new", "y x"), ("b c a", "y x")]},
+    ).about["leaks"]
+    assert leaks["valid"] == {"sentences": 3, "source_in_train": 2, "target_in_train": 1, "pair_in_train": 1}
+    assert leaks["test"] == {"sentences": 2, "source_in_train": 1, "target_in_train": 2, "pair_in_train": 1}
+
+
+def test_lines_of_validation_are_kept_as_words(tmp_path):
+    entry = prepared(tmp_path, valid=[("Hello,\u2028World", "It's  \x85so.")], preprocessing=MOSES)
+    assert entry.words("valid", "target") == ["it &apos;s so ."]
+
+
+def test_nothing_is_left_behind_when_a_corpus_is_bad(tmp_path):
+    with pytest.raises(DataError, match=r"train\.tgt, line 2: empty"):
+        prepared(tmp_path, train=[("a", "x"), ("b", "")])
+    assert [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"] == []
+
+
+def test_a_cache_that_cannot_be_written_is_named_by_its_key(tmp_path):
+    (tmp_path / "file").touch()
+    said = rf"data.cache={tmp_path}/file: cannot be written \(File exists\); .* NMT_CACHE in the environment, names"
+    with pytest.raises(ConfigurationError, match=said):
+        prepared(tmp_path, cache="file")
+
+
+def test_what_a_killed_process_left_is_cleared_away(tmp_path):
+    folder = prepared(tmp_path).folder
+    draft = folder.with_name(folder.name + ".draft")
+    shutil.move(folder, draft)  # as if killed before the last step
+    assert prepared(tmp_path).folder == folder
+    assert not draft.exists()
+
+
+def test_processes_that_start_together_prepare_once(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(4) as pool:
+        folders = pool.starmap(prepared_folder, [(tmp_path, number) for number in range(4)])
+    assert len({name for name, _ in folders}) == 1
+    assert len({made for _, made in folders}) == 1, "made more than once"
+
+
+@pytest.mark.slow
+def test_twenty_start_on_a_cold_cache_some_are_killed_and_the_others_find_one_whole_entry(tmp_path):
+    context, random = multiprocessing.get_context("spawn"), Random(1)
+    answers = context.Queue()
+    processes = [context.Process(target=slowly_prepared_folder, args=(tmp_path, n, answers)) for n in range(20)]
+    for process in processes:
+        process.start()
+    until = time.monotonic() + 60
+    while not (tmp_path / "cache" / "who").is_file() and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(1)  # others have come to the lock
+    preparing = int((tmp_path / "cache" / "who").read_text())
+    assert list(tmp_path.glob("cache/*.draft"))
+    killed = {preparing, *random.sample([n for n in range(20) if n != preparing], 4)}
+    for number in killed:
+        processes[number].kill()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for n, process in enumerate(processes) if n not in killed] == [0] * 15
+    found = [answers.get(timeout=5) for _ in range(15)]
+    assert len({name for name, _ in found}) == 1
+    assert len({made for _, made in found}) == 1, "made more than once"
+    assert not list(tmp_path.glob("cache/*.draft"))
+
+
+def slowly_prepared_folder(folder: Path, number: int, answers) -> None:
+    """Whoever prepares says who it is, and takes its time."""
+    learn = module._learn_vocabularies
+
+    def slow(draft, vocabulary):
+        (draft.parent / "who").write_text(str(number))
+        time.sleep(4)
+        learn(draft, vocabulary)
+
+    module._learn_vocabularies = slow
+    answers.put(prepared_folder(folder, number))
+
+
+def prepared_folder(folder: Path, number: int) -> tuple[str, int]:
+    own = folder / str(number)
+    own.mkdir()
+    entry = prepared(own, cache="../cache")
+    return entry.folder.name, (entry.folder / "about.json").stat().st_mtime_ns

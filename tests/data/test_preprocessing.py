@@ -1,0 +1,107 @@
+"""From raw text to words and back to text."""
+
+import pickle
+import re
+import time
+
+import pytest
+from compositions import configured
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from sacremoses import MosesTokenizer
+
+from nmt.data.preprocessing import _IDEOGRAPH, Preprocessing
+from nmt.errors import ConfigurationError
+
+
+def preprocessing(**settings):
+    return Preprocessing(**({"language": "en", "normalize": False, "tokenizer": "none", "lowercase": False} | settings))
+
+
+def test_nothing_asked_leaves_words_as_they_are():
+    assert preprocessing()("  a \t b\u00a0c ") == "a b c"
+
+
+def test_multi30k_is_prepared_as_its_own_repository_does():
+    german = preprocessing(language="de", normalize=True, tokenizer="moses", lowercase=True)
+    assert german("Zwei Männer (18-jährig) sagen: „Geht's?“") == (
+        "zwei männer ( 18-jährig ) sagen : &quot; geht &apos; s ? &quot;"
+    )
+    assert german.restore("zwei männer ( 18-jährig ) sagen : ja .") == "zwei männer (18-jährig) sagen: ja."
+
+
+def test_characters_stand_alone_and_other_text_does_not():
+    chinese = preprocessing(language="zh", tokenizer="characters")
+    assert chinese("他用Python 3.14编程。") == "他 用 Python 3.14 编 程 。"
+    assert chinese.restore("他 用 Python 3.14 编 程 。") == "他用Python 3.14编程。"
+    for line in ("夜晚的城市——第一印象。", "他走了……没有回来。"):
+        assert chinese.restore(chinese(line)) == line
+
+
+@pytest.mark.parametrize("settings", [{}, {"tokenizer": "moses"}, {"tokenizer": "characters", "language": "zh"}])
+def test_an_unknown_word_is_one_word_of_the_text_to_whoever_counts_words(settings):
+    text = preprocessing(**settings).restore("the <unk> ( <unk> ) , <unk> .")
+    assert Tokenizer13a()(text) == "the ⁇ ( ⁇ ) , ⁇ ."
+
+
+@pytest.mark.parametrize("language", ["zh", "ja"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "参见 PEP 8. 这是 :func:`open` 的``None``, e.g. 3.14，“引号”——和…",
+        "它返回 1,000 个'x'. A.B. 的 don't (foo)/bar-baz 以及 a@b.c.",
+        "カーの「です」 Mr. 東京 no. 5 ⺀x",
+        "only ASCII, no. 5 then.",
+    ],
+)
+def test_characters_are_what_moses_makes_of_the_whole_line(language, line):
+    apart = "".join(f" {letter} " if re.match(f"[{_IDEOGRAPH}]", letter) else letter for letter in line)
+    whole = MosesTokenizer(language).tokenize(apart, return_str=True, escape=True)
+    assert preprocessing(language=language, tokenizer="characters")(line) == whole
+
+
+def test_preprocessing_can_be_sent_to_another_process():
+    moses = preprocessing(tokenizer="moses")
+    assert moses("a,b") == pickle.loads(pickle.dumps(moses))("a,b") == "a , b"
+
+
+def test_an_unknown_tokenizer_names_the_choices():
+    with pytest.raises(ConfigurationError, match="tokenizer is mose: choose none, moses, characters"):
+        preprocessing(tokenizer="mose")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'See :c:type:`Py_Object` and ``a < b[0]``, "a" — it\'s 1,000 (*not* 10).',
+        "``x``s, `so`_ and **so much**: :ref:`here <it's>`.",
+        "* no emphasis *, nor `this",
+    ],
+)
+def test_markup_of_the_python_documentation_comes_back_as_it_was(line):
+    target = configured("data=pydocs_zhen").data.target
+    own = Preprocessing(**{key: value for key, value in target.items() if key != "_target_"})
+    assert own.restore(own(line)) == line
+
+
+def test_markup_is_whole_words_on_both_sides():
+    chinese = preprocessing(language="zh", tokenizer="characters", markup="rst")
+    english = preprocessing(tokenizer="moses", markup="rst")
+    assert chinese("参见:func:`open`、*ctx*。") == "参 见 :func:`open` 、 *ctx* 。"
+    assert english("See :func:`open`, *ctx*.") == "See :func:`open` , *ctx* ."
+
+
+@pytest.mark.parametrize("part", ["*a* ", "*a", ":", "`", "``a "])
+def test_markup_takes_no_longer_than_the_text_is(part):
+    """Nor does more of it than the library keeps apart stop anything."""
+    line = part * 10_000
+    begun = time.process_time()
+    words = preprocessing(tokenizer="moses", markup="rst")(line)
+    assert time.process_time() - begun < 5
+    assert words.replace(" ", "") == line.replace(" ", "")
+
+
+def test_markup_that_nothing_would_keep_is_refused():
+    with pytest.raises(ConfigurationError, match=r"target\.markup is html: choose null or rst"):
+        preprocessing(tokenizer="moses", markup="html")
+    with pytest.raises(ConfigurationError, match="is rst where tokenizer=none takes nothing apart"):
+        preprocessing(markup="rst")

@@ -1,0 +1,318 @@
+"""Mistakes in a command are answered by one line that names the key and what is allowed."""
+
+import json
+import os
+import re
+import sys
+from contextlib import nullcontext
+
+import pytest
+from commands import answer, command
+from hydra.errors import InstantiationException
+
+import nmt
+from nmt.config.explain import explain
+from nmt.training.resume import alone_in
+
+MISTAKES = {
+    "attention=adittive": "attention=adittive: no such choice; there are additive, concat,.*did you mean additive",
+    "attenton=dot": r"attenton: no such key \(did you mean attention\?\); there are size, data",
+    "attention.foo=1": "attention.foo: no such key; attention has context_size, window, history",
+    "-m attention=dot,additive attention.score.foo=1": "attention.score.foo: no such key; attention.score has query_si"
+    r".* \(of one choice of attention\); where every choice that is swept has it, write \+\+attention.score.foo=…$",
+    "-m attention=dot,additive seed.foo=1": "seed.foo: (?!.*swept)",
+    "-m attention=dot,additive trainer.max_epoch=1": "trainer.max_epoch: no such key (?!.*swept)",
+    "attention=none attention/window=local_m": "attention/window: the attention chosen has no window; leave it out",
+    "attention.window.half_width=3": r"attention.window.half_width: .* do so with attention/window=local_m\|local_p$",
+    "attention=local_p attention.window.half_width=0": "attention.window.half_width=0: must be at least 1",
+    "attention=interactive attention.writing.shared=false attention/window=local_m": "attention.writing.shared=false",
+    "attention=temporal attention.history.window=-1": "attention.history.window=-1: a number of steps, or null",
+    "attention=coverage attention.coverage.size=0": "attention.coverage.size=0: must be at least 1",
+    "attention=coverage_fertility attention.coverage.most=0.0": "attention.coverage.most=0.0 must be above 0",
+    "attention=location attention.score.positions=0": "attention.score.positions=0: must be at least 1",
+    "attention=none attention.context_size=64": "attention.context_size=64: without attention there is none, 0",
+    "memory=buffer memory.cells=0": "memory.cells=0: must be at least 1",
+    "+attention.foo=1": "attention.foo: no such setting here",
+    "+attention=coverage": r"\+attention=coverage: attention stands in the defaults already; leave out the \+$",
+    "+trainer.max_epochs=3": r"trainer.max_epochs: there is such a key already; leave out its \+$",
+    "trainer.max_epoch=3": r"trainer.max_epoch: no such key \(did you mean max_epochs\?\); trainer has ",
+    "optimizer.lr=fast": r"optimizer.lr=fast: a number is expected \(the default is 0.001\)",
+    "optimizer.lr=0,001": "optimizer.lr=0,001: several values: to sweep over them add -m, a list is",
+    "seed=range(1,3)": r"seed=range\(1,3\): several values: to sweep over them add -m",
+    "optimizer.betas=3": r"optimizer.betas: no such key \(a new one is added by a \+: \+optimizer.betas\)",
+    "decoder=luong encoder=lstm attention=general decoder.input_feeding=no": "decoder.input_feeding=no: true or false",
+    "dropout=true": r"dropout=true: a number is expected \(the default is 0.2\)",
+    "dropout=1.5": "dropout=1.5: must be from 0 to 1$",
+    "encoder.dropout=-0.1": "encoder.dropout=-0.1: must be from 0 to 1$",
+    "trainer.max_epochs=2.5": "trainer.max_epochs=2.5: a whole number is expected",
+    "score_test=1": r"score_test=1: true or false is expected \(the default is false\)",
+    "attention.score._target_=nmt.model.attention.score.Mine": ".*Mine: refused;.*there is no such class",
+    "+callbacks.mine={_target_:nope.Nope}": r"callbacks.mine._target_=nope.Nope: cannot be imported \(No module",
+    "schedule._target_=nmt.nope": r"schedule._target_=nmt.nope: cannot be imported \(No module named 'nmt.nope'\)$",
+    "attention.score=dot": "attention.score=dot: dot is a choice of a group; write attention/score=dot",
+    "data.candidates=lists": "data.candidates=lists: lists is a choice of a group; write data/candidates=lists",
+    "validation=beam": r"validation=beam: has settings of its own \(beam\); give one as validation.NAME=VALUE",
+    "++drpout=0.3": r"drpout: no such key, nothing would read it \(did you mean dropout\?\)",
+    "++size.hiden=3": r"size.hiden: no such key, nothing would read it \(did you mean hidden\?\)",
+    "size=512": "size=512: no such choice; there are base,.*tiny",
+    "max_epochs=3": r"max_epochs: no such key \(did you mean trainer.max_epochs\?\)",
+    "data.test=tst": "data.test=tst: no such test set; choose one of test, long, valid",
+    "+data.tests.news.source=x": "data.tests.news.source: no such key; there are split, count",
+    "+data.tests.news.split=test": "data.tests.news needs count",
+    "data.train.count=-200": "data.train: count=-200 must be at least 1",
+    "data.train.split=tst": "data.train: split=tst is none of the toy language: choose train, valid, test, long$",
+    "data.max_length=0": "data.max_length=0: must be at least 1, or null for no limit",
+    "data.vocabulary.size=2": "data.vocabulary.size=2: must be above 4",
+    "data.score.tokenize=moses": "tokenize=moses: choose none, ",
+    "loss.label_smoothing=2": "loss.label_smoothing=2: must be at least 0, and below 1",
+    "loss.normalize=word": "loss.normalize=word: choose words, sentences or sum",
+    "score_test=true +data.tests.news.source=tpyo.en +data.tests.news.target=x data.test=news data=text "
+    "data.train.source=train.py data.train.target=train.py data.valid.source=train.py data.valid.target=train.py "
+    "data.source.language=en data.target.language=de": "tpyo.en: no such file",
+    "callbacks.checkpoint=null": "callbacks.early_stopping: watches what callbacks.checkpoint does, and that is null",
+    "+trainer.default_root_dir=x": "trainer.default_root_dir: would have no effect, hydra.run.dir=FOLDER says where",
+    "callbacks.checkpoint.save_top_k=3": "callbacks.checkpoint.save_top_k=3: must be 1, for best.ckpt is the run's",
+    "callbacks.checkpoint.filename=top": "callbacks.checkpoint.filename=top: must be best, for best.ckpt is the run's",
+    "callbacks.checkpoint.monitor=val/bleu": "callbacks.checkpoint.monitor=val/bleu: choose valid/loss, valid/perp",
+    "callbacks.checkpoint.monitor=valid/loss": "callbacks.checkpoint.mode=max: lower valid/loss is better",
+    "callbacks.early_stopping.mode=min": "callbacks.early_stopping.mode=min: higher valid/bleu is better; .*mode=max$",
+    "trainer.gradient_clip_val=-1": "trainer.gradient_clip_val=-1: must be at least 0",
+    "memory=buffer memory.noise=-1.0": "memory.noise=-1.0: must be at least 0",
+    "matmul_precision=low": "matmul_precision=low: choose highest, high, medium",
+    "trainer=ddp_cpu trainer.devices=5000": "trainer.devices=5000: so many processes on .* cores would stop the",
+    "+optimizer.betas=[0.9]": r"optimizer.betas=\[0.9\]: too few values \(list index out of range\)",
+    "+optimizer.beta=[0.9,0.9]": r"optimizer.beta: no such setting \(did you mean betas\?\); there are lr, betas",
+    "+schedule.foo=3": "schedule.foo: no such setting; there are after$",
+    "++loss.smoothing=0.1": r"loss.smoothing: no such key, .* \(did you mean label_smoothing\?\); loss has label_sm",
+    "++finite.spikes=3": r"finite.spikes: no such key, .* \(did you mean spike\?\); finite has most_in_a_row, spike$",
+    "+callbacks.mine.foo=3": "callbacks.mine: has no _target_, the class to make; callbacks has checkpoint, last",
+    "+callbacks.mine=3": "callbacks.mine: has no _target_, the class to make; callbacks has checkpoint, last",
+    "+logger.cvs.path=x": r"logger.cvs: has no _target_, the class to make \(did you mean csv\?\); logger has csv$",
+    "optimizer.lr=-1": "optimizer: Invalid learning rate: -1",
+    "optimizer=sgd schedule.after=-5": "schedule.after=-5: must be a number of epochs, or null for never",
+    "validation.beam=0": "beam=0: must be at least 1",
+    "seed=-1": "seed=-1: must be a whole number from 0 to 4294967295",
+    "size.hidden=0": "size.hidden=0: must be at least 1",
+    "trainer.max_steps=0": "nothing was trained: a new run, and .*, trainer.max_steps=0 leave nothing to do",
+    "threads=-2": "threads=-2: must be a number of threads",
+    "fresh=[a]": r"fresh=\['a'\]: all weights are, without init_from= or pretraining=",
+    "score_unknown=tranlate": "unknown=tranlate: choose keep, copy, translate",
+    "size.hidden=abc": r"size.hidden=abc: a number is expected \(the default is 32\)",
+    "data.source.tokenizer=mose": "data.source.tokenizer or data.target.tokenizer is mose: choose none, moses",
+    "data.batches.unit=words": "data.batches.unit=words: choose sentences or tokens",
+    "size.encoder=10 attention=dot": "attention=dot .* must be equal; use attention=general",
+    "data=text": "data.train.source and data.train.target must be given",
+    "data=text data.train.source=a data.train.target=b": "data.valid.source and data.valid.target must be given",
+    "data=multi30k": "nowhere/multi30k/raw/train.en.gz: no such file .*python -m nmt.data.download multi30k",
+    "data=multi30k data.train.source=mine.en": "mine.en: no such file$",
+    "trainer.precision=bf16-true": "trainer.precision=bf16-true: choose 32-true, bf16-mixed, 32, bf16",
+    "seed=[1": r"cannot read the argument seed=\[1: [^;]*$",
+    "pretraining={overrides:[seed=2]}": r"cannot read the argument pretraining=.*needs quotes .* 'KEY=\[\"a=b\"\]'",
+    "init_from=runs/seed=1,dropout=0": r"cannot read .* needs quotes .*: 'init_from=\"runs/seed=1,dropout=0\"'$",
+    "data.train.source=/a(b": r"cannot read the argument data.train.source=/a\(b: .*: 'data.train.source=\"/a\(b\"'$",
+    "init_from=a#b": "cannot read the argument init_from=a#b; such a value needs quotes .*: 'init_from=\"a#b\"'$",
+    "=3": "an argument has no key before its =",
+    "experiment=luong2015/bse": r"experiment=luong2015/bse: no such choice; .*did you mean luong2015/base\?",
+    "ckpt_path=/nowhere": "ckpt_path=/nowhere: no such checkpoint$",
+    "ckpt_path=tests": "ckpt_path=tests: is a folder; name a checkpoint, such as tests/checkpoints/last.ckpt$",
+    "ckpt_path=README.md": r"ckpt_path=README.md: cannot be loaded as a checkpoint \(File is not a zip file\)",
+    "init_from=/nowhere": "init_from: run=/nowhere: no such folder or checkpoint",
+    "table=tu2016_table1": r"table: none is chosen by default, so a choice is added: \+table=…",
+    "+table=tu2016": "table=tu2016: no such choice; there are luong2015_table1",
+    "hydra.run.dir=": "hydra.run.dir=: names no folder; leave it out, or give one",
+    "hydra.run.dir=README.md": r"hydra.run.dir=README.md: cannot be written \(File exists\)$",
+    "hydra.run.dir=README.md/a/b": r"hydra.run.dir=README.md/a/b: cannot be written \(Not a directory\)$",
+    "-m hydra.sweep.dir=README.md seed=1,2": r"hydra.sweep.dir=README.md: cannot be written \(File exists\)$",
+    "pretraining_folder=README.md": r"pretraining_folder=README.md: cannot be written \(File exists\)$",
+    "--config-name mine": "--config-name: settings of your own are an experiment",
+    "trainer.precision=16-mixed": "trainer.precision=16-mixed: choose 32-true, bf16-mixed",
+    "pretraining={overrides:['trainer.max_epochs=two']}": "pretraining.overrides: trainer.max_epochs=two: a number is",
+    "experiment=wang2016/memdec_n4_fresh pretraining={without:[memory]}": "pretraining.without: "
+    "memory=buffer was not chosen on the command line: the stage would have it too; .*pretraining.experiment=NAME",
+    "pretraining={without:[memroy]}": r"pretraining.without: memroy is no group \(did you mean memory\?\); there are a",
+    "pretraining={witout:[memory]}": r"pretraining.witout: no such key \(did you mean without\?\); there are exp",
+    "pretraining=true": r"pretraining=true: must have settings of its own \(experiment, without, overrides\)",
+    "pretraining={without:memory}": "pretraining.without=memory: a list of groups is expected",
+    "pretraining={experiment:[demo]}": r"pretraining.experiment=\['demo'\]: the name of one is expected",
+    "pretraining={without:[attention/window]}": "pretraining.without: attention/window is no group",
+    "-m +table=tu2016_table1 experiment=multi30k": ".* is no row of Tu 2016, Table 1: .*leave out experiment=",
+    "experiment=dmo": "experiment=dmo: no such choice; there are .*did you mean demo",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistaken_training_command_is_answered_in_one_line(mistake, tmp_path, capfd, monkeypatch):
+    run = tmp_path / "run"
+    places = [f"hydra.run.dir={run}", f"hydra.sweep.dir={tmp_path}/sweep"]
+    arguments = ["size=tiny", "logger=none", *places, *mistake.split()]
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
+    *_, last = said.strip().split("\n")
+    assert status == 1
+    assert re.search(f"^error: {MISTAKES[mistake]}", last), last
+    assert "Traceback" not in said
+    if (run / "summary.json").exists():
+        summary = json.loads((run / "summary.json").read_text())
+        assert summary["status"] == "failed"
+        assert "Traceback" in summary["traceback"]
+        assert "Traceback" in (run / "train.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "message"),
+    [
+        ("evaluate", ["run"], "run: arguments are KEY=VALUE, such as run=FOLDER"),
+        ("evaluate", ["beem=3"], r"beem: no such key \(did you mean beam\?\); there are .*"),
+        ("evaluate", [], "run=FOLDER must be given"),
+        ("translate", ["run=/nowhere"], "run=/nowhere: no such folder or checkpoint"),
+        ("evaluate", ["run=a", "test=long"], "test=long: no such key; a test set is chosen by data.test=long"),
+        ("evaluate", ["runs=/a/b"], r"runs=/a/b: several are given as 'runs=\[FOLDER,FOLDER\]', one as run=FOLDER"),
+        ("evaluate", ["run=a", "average=logs"], r"average=logs: of several runs \('runs=\[FOLDER,FOLDER\]'\), not of"),
+        ("evaluate", ["run=a", "runs=[b,c]"], "run and runs both say what translates: give one"),
+        ("evaluate", ["as_json=yess"], r"as_json=yess: true or false is expected \(the default is false\)"),
+        ("translate", ["beam=2.5"], r"beam=2.5: a whole number is expected \(the default is 5\)"),
+        ("translate", ["beam=wide"], r"beam=wide: a number is expected \(the default is 5\)"),
+    ],
+)
+def test_a_mistaken_command_is_answered_in_one_line(verb, arguments, message, capfd, monkeypatch):
+    status, said = answer(verb, *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert re.fullmatch(f"error: {message}.*\n", said), said
+
+
+def test_a_broken_file_of_settings_is_named_with_its_line(tmp_path, capfd, monkeypatch):
+    broken = tmp_path / "experiment" / "broken.yaml"
+    broken.parent.mkdir()
+    broken.write_text("# @package _global_\nname: mine\nseed: [1\ndropout: 0.1\n")
+    arguments = ("--config-dir", str(tmp_path), "experiment=broken", f"hydra.run.dir={tmp_path}/run")
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert said.startswith(f"error: {broken}, line 4: while parsing a flow sequence, expected ',' or ']'")
+
+
+IN_A_FILE = {
+    "see: 3": r"see: no such key, nothing would read it \(did you mean seed\?\)$",
+    "size: {hiden: 9}": r"size.hiden: no such key, .*\(did you mean hidden\?\); size has embedding, encoder, hidden, ",
+    "loss: {smoothing: 0.1}": r"loss.smoothing: no such key, .*\(did you mean label_smoothing\?\); loss has label_sm",
+    "loss: 3": r"loss=3: has settings of its own \(label_smoothing, normalize\)",
+    "finite: null": "finite=null: has to have settings$",
+    "model: {bias: 1}": "model.bias: no such setting here$",
+    "wide: 12\nsize: {hidden: '${twice:${wide}}'}\ntrainer: {max_steps: 0}": "nothing was trained: a new run",
+}
+
+
+@pytest.mark.parametrize(("settings", "message"), IN_A_FILE.items())
+def test_a_key_of_an_own_file_that_nothing_reads_is_told(settings, message, tmp_path, capfd, monkeypatch):
+    """But a variable that another setting reads is one."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{settings}\n")
+    arguments = ("--config-dir", str(tmp_path), "experiment=mine", "size=tiny", f"hydra.run.dir={tmp_path}/run")
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert re.search(f"^error: {message}", said.strip(), re.MULTILINE), said
+
+
+def test_a_callback_whose_file_cannot_be_imported_is_named_with_the_line(tmp_path, capfd, monkeypatch):
+    mine = tmp_path / "mine.py"
+    mine.write_text('"""A callback."""\nimport nopackage\n')
+    monkeypatch.setattr("nmt.__path__", [*nmt.__path__, str(tmp_path)])
+    monkeypatch.setattr("nmt.config.allowed_targets.PACKAGE", str(tmp_path))
+    arguments = ("size=tiny", "+callbacks.mine={_target_:nmt.mine.Mine}", f"hydra.run.dir={tmp_path}/run")
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert f"error: callbacks.mine._target_=nmt.mine.Mine: {mine}, line 2: ModuleNotFoundError: No module named" in said
+
+
+@pytest.mark.parametrize("flag", [["-m"], []])
+def test_a_sweep_with_a_mistake_in_one_job_starts_none(tmp_path, flag, capfd, monkeypatch):
+    """Wherever its -m stands."""
+    given = ["size=tiny", "logger=none", f"hydra.sweep.dir={tmp_path}", "decoder=luong", "encoder=lstm"]
+    swept = ["attention=general", "decoder.input_feeding=true,no"]
+    arguments = [*flag, *given, *swept] if flag else [*given, "-m", *swept]
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert said.strip().split("\n")[-1].startswith("error: decoder.input_feeding=no: true or false is expected")
+    assert not list(tmp_path.glob("*/train.log"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("trainer=gpu", "trainer.accelerator=gpu: torch [^ ]+ finds no GPU here; trainer=cpu trains without"),
+        ("trainer.precision=17", "trainer.precision=17: choose 32-true"),
+        (
+            "trainer=ddp_cpu trainer.val_check_interval='00:00:00:01'",
+            "trainer.val_check_interval=00:00:00:01: is time, and each of 2 ranks would go by a clock of its own; give",
+        ),
+        ("trainer=ddp_cpu optimizer=sparse_adam", "model.sparse_gradients=true .*for one rank, and here are 2"),
+    ],
+)
+def test_what_the_trainer_cannot_have_is_missed_before_data_is_looked_at(asked, message, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
+    arguments = ("size=tiny", "logger=none", "data=multi30k", f"hydra.run.dir={tmp_path}", *asked.split())
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
+    assert status == 1
+    assert re.search(f"^error: {message}", said.strip().split("\n")[-1]), said
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_refused_command_leaves_the_composition_of_the_run_that_is_there(held, tmp_path, capfd, monkeypatch):
+    kept = tmp_path / "checkpoints" / ".hydra" / "overrides.yaml"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("- seed=1\n")
+    refused = ["seed=2"] if held else ["seed=2", "dropout=yes"]
+    with alone_in(tmp_path) if held else nullcontext():
+        _, said = answer("train", *refused, f"hydra.run.dir={tmp_path}", capture=capfd, monkeypatch=monkeypatch)
+    assert ("another process trains there" if held else "dropout=yes: a number is expected") in said
+    assert (tmp_path / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
+
+
+def test_what_nobody_foresaw_says_where_its_traceback_is(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("nmt.training.experiment.make_trainer", lambda *_: 1 / 0)
+    arguments = ("size=tiny", "logger=none", "data.train.count=50", f"hydra.run.dir={tmp_path}")
+    status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    last = said.strip().split("\n")[-1]
+    assert status == 1
+    assert last == f"error: ZeroDivisionError: division by zero (traceback: {tmp_path}/train.log)"
+    assert "make_trainer" in (tmp_path / "train.log").read_text()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "TypeError(\"Mine.__init__() missing 2 required keyword-only arguments: 'start' and 'end'\")",
+        "TypeError('Mine.__init__() missing 2 required keyword-only arguments: \\'start\\' and \\'end\\'')",
+    ],
+)
+def test_settings_that_a_part_lacks_are_named_without_quotes(said):
+    error = InstantiationException(f"Error in call to target 'nmt.model.mine.Mine':\n{said}\nfull_key: model.decoder")
+    assert explain(error) == "decoder: needs start, end"
+
+
+def test_what_a_run_starts_takes_nothing_for_a_wish_to_see_tracebacks(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("nmt.training.experiment.train", lambda _: sys.exit(os.environ.get("HYDRA_FULL_ERROR", "none")))
+    status, said = answer("train", f"hydra.run.dir={tmp_path}", capture=capfd, monkeypatch=monkeypatch)
+    assert (status, said) == (1, "none\n")
+
+
+def test_a_real_command_ends_with_its_error_alone(tmp_path):
+    done = command("train", "size=tiny", "attention=dot", "size.encoder=10", f"hydra.run.dir={tmp_path}", check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("error: ") == 1
+    assert done.stderr.strip().split("\n")[-1].startswith("error: attention=dot multiplies the query")
+
+
+def test_settings_that_name_a_folder_not_there_yet_are_not_resolved():
+    done = command("train", "--cfg", "job", "--resolve", check=False)
+    assert done.returncode == 1
+    *_, last = done.stderr.strip().split("\n")
+    assert last.startswith("error: --resolve: a run has no folder before it begins")
+    assert "max_epochs: 20" in command("train", "--cfg", "job", "--resolve", "-p", "trainer").stdout
+
+
+def test_help_names_the_groups_with_their_choices():
+    text = command("train", "--help").stdout
+    assert "attention: additive, concat, coverage" in text
+    assert "attention/history: temporal" in text
+    assert "data: am3_zhen, hub, multi30k" in text
+    for verb in ("evaluate", "translate"):
+        assert f"python {verb}.py run=FOLDER" in command(verb, "--help").stdout

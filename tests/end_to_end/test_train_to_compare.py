@@ -1,0 +1,347 @@
+"""Train, evaluate, translate: real commands on a tiny model, and everything they leave behind."""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import offline_wandb
+import pytest
+import sacrebleu
+import torch
+from commands import command
+from omegaconf import OmegaConf
+
+from nmt.config.schema import defaults_of
+from nmt.data.toy_corpus import ToyPairs
+from nmt.evaluation.test_set import evaluate
+from nmt.report.compare.systems import compared
+from nmt.runs.trained_model import Run
+from nmt.search.settings import Search
+from nmt.translate.loading import translator_of
+
+TINY = ("size=tiny", "data.train.count=1500", "data.valid.count=40", "data.tests.test.count=30", "data.batches.size=25")
+
+
+pytestmark = pytest.mark.xdist_group("the whole road")  # they share what the fixtures make
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    command("train", *TINY, "trainer.max_epochs=2", "trainer.log_every_n_steps=10", f"hydra.run.dir={folder}")
+    return folder
+
+
+def test_a_run_leaves_what_it_promises(run):
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["status"] == "completed"
+    assert summary["steps"] == 120
+    assert summary["parameters"]["total"] == sum(p.numel() for p in Run(str(run)).model.parameters())
+    assert summary["best"]["metric"] == "valid/bleu"
+    assert summary["versions"]["torch"].startswith("2.13")
+    for name in (
+        "checkpoints/best.ckpt",
+        "checkpoints/last.ckpt",
+        "source.tokenizer.json",
+        ".hydra/config.yaml",
+        "train.log",
+    ):
+        assert (run / name).is_file(), name
+
+
+def test_metrics_are_logged_and_learning_shows(run):
+    rows = list(csv.DictReader((run / "metrics.csv").open()))
+    losses = [float(row["train/loss"]) for row in rows if row["train/loss"]]
+    perplexities = [float(row["valid/perplexity"]) for row in rows if row["valid/perplexity"]]
+    assert len(losses) == 12
+    assert losses[-1] < losses[0] - 0.5
+    assert perplexities[1] < perplexities[0] < 500
+    for name in ("valid/bleu", "valid/loss", "train/tokens_per_second", "train/gradient_norm", "lr-Adam"):
+        assert any(row[name] for row in rows), name
+    words = [row for row in rows if row["valid/loss"]]
+    assert float(words[0]["valid/perplexity"]) == pytest.approx(np.exp(float(words[0]["valid/loss"])))
+
+
+def test_the_offline_wandb_file_holds_metrics_translations_and_heatmaps(run):
+    logged = offline_wandb.read(run)
+    history = logged["history"]
+    rows = [row for row in csv.DictReader((run / "metrics.csv").open()) if row["valid/bleu"]]
+    assert history["valid/bleu"] == pytest.approx([float(row["valid/bleu"]) for row in rows])
+    assert {"train/loss", "valid/perplexity", "train/tokens_per_second", "train/gradient_norm", "lr-Adam"} <= set(
+        history
+    )
+    assert len(history["valid/translations/_type"]) == 2
+    pictures = list(run.glob("wandb/offline-run-*/files/media/images/valid/alignment_*.png"))
+    assert len(pictures) == 2 * 8
+    (table, *_) = run.glob("wandb/offline-run-*/files/media/table/valid/translations_*.json")
+    shown = json.loads(table.read_text())
+    assert shown["columns"] == ["source", "reference", "translation"]
+    assert len(shown["data"]) == 8
+    assert logged["config"]["seed"] == 1
+    assert logged["config"]["attention"]["score"]["_target_"].endswith("Additive")
+    assert logged["exit_code"] == 0
+    assert logged["run"]["job_type"] == "training"
+    assert {"attention=additive", "decoder=conditional", "data=toy", "size=tiny"} <= set(logged["run"]["tags"])
+    assert not any(tag.startswith("memory") for tag in logged["run"]["tags"])  # there is none
+
+
+def test_checkpoints_are_plain_and_enough_to_translate(run, tmp_path):
+    stored = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
+    assert set(stored["nmt"]) == {"config", "vocabularies"}
+    alone = tmp_path / "alone.ckpt"
+    alone.write_bytes((run / "checkpoints" / "best.ckpt").read_bytes())
+    said = command("translate", f"run={alone}", stdin=b"Gurcu pu ma\n", cwd=tmp_path).stdout
+    assert said == command("translate", f"run={run}", stdin=b"Gurcu pu ma\n").stdout
+
+
+def test_evaluation_scores_and_stores_a_test_set(run):
+    done = command("evaluate", f"run={run}", "beam=3", "as_json=true")
+    scores = json.loads(done.stdout)
+    stored = json.loads((run / "test" / "scores.json").read_text())
+    assert stored == scores
+    hypotheses = (run / "test" / "hypotheses.txt").read_text().split("\n")[:-1]
+    assert len(hypotheses) == scores["sentences"] == 30
+    assert scores["in_parts"] == 0
+    assert "in parts" not in done.stderr
+    assert "tok:none" in scores["scores"]["bleu"]["signature"]
+    assert {"chrf", "ter", "bleu_tokenized", "perplexity", "loss"} <= set(scores["scores"])
+    alignments = np.load(run / "test" / "alignments.npz")
+    assert len(alignments) == 30
+    np.testing.assert_allclose(alignments["7"].sum(1), 1.0, atol=0.01)
+
+
+def test_evaluating_the_validation_set_gives_what_training_saw(run):
+    scores = json.loads(
+        command("evaluate", f"run={run}/checkpoints/last.ckpt", "data.test=valid", "beam=1", "as_json=true").stdout
+    )
+    rows = [row for row in csv.DictReader((run / "metrics.csv").open()) if row["valid/bleu"]]
+    assert scores["scores"]["bleu_tokenized"]["score"] == pytest.approx(float(rows[-1]["valid/bleu"]), abs=1e-4)
+    assert scores["scores"]["perplexity"] == pytest.approx(float(rows[-1]["valid/perplexity"]), rel=1e-5)
+
+
+def test_evaluation_shows_translations_with_their_alignments(run):
+    done = command("evaluate", f"run={run}", "show=2", "data.tests.test.count=5")
+    assert done.stdout.count("reference    ") == done.stdout.count("alignment    ") == 2
+    assert (run / "test" / "alignment_1.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_scores_come_last_and_no_file_is_seen_half_written(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keys = {"run": str(run), "output": 2024, "device": "cpu", "show": 0}  # KEY=VALUE makes a number of it
+    settings, folder = OmegaConf.merge(defaults_of("evaluate"), keys), tmp_path / "2024" / "test"
+    alignments = folder / "alignments.npz"
+    alignments.mkdir(parents=True)  # so that it cannot be written
+    with pytest.raises(IsADirectoryError):
+        evaluate(settings, ["data.tests.test.count=2"])
+    assert not (folder / "scores.json").exists()
+    alignments.rmdir()
+    alignments.write_bytes(b"old")
+    os.link(alignments, tmp_path / "read meanwhile")
+    evaluate(settings, ["data.tests.test.count=2"])
+    assert (tmp_path / "read meanwhile").read_bytes() == b"old"
+    assert len(np.load(alignments)) == 2
+    assert (folder / "scores.json").is_file()
+
+
+def test_translation_keeps_lines_and_order_whatever_comes(run):
+    text = b"Gurcu pu ma\n\n\xff\xfe ma\nGurcu pu ma\n" + b"ma " * 300 + b"\n</s> <pad>\n"
+    done = command("translate", f"run={run}", "beam=2", stdin=text)
+    lines = done.stdout.split("\n")
+    assert len(lines) == 7
+    assert lines[1] == ""
+    assert lines[0] == lines[3]
+    assert "standard input, line 3: not UTF-8" in done.stderr
+
+
+def test_a_wider_beam_finds_translations_the_model_likes_at_least_as_well(run):
+    lines = [line.source for line in ToyPairs("test", 60)]
+    translator = translator_of(Run(str(run)), "cpu")
+    greedy, wide = (
+        [found[0].log_probability for found in translator(lines, Search(beam=beam, length_penalty=0.0))]
+        for beam in (1, 5)
+    )
+    assert np.mean(wide) > np.mean(greedy)
+
+
+def test_n_best_lists_and_alignments_are_written_as_moses_writes_them(run):
+    done = command("translate", f"run={run}", "beam=3", "nbest=2", "alignments=true", stdin=b"Gurcu pu ma\n\nma pu\n")
+    fields = [line.split(" ||| ") for line in done.stdout.strip().split("\n")]
+    assert [field[0] for field in fields] == ["0", "0", "2", "2"]
+    assert float(fields[0][2]) >= float(fields[1][2])
+    for _, text, _, linked in fields:
+        assert len(linked.split()) == len(text.split())
+
+
+def test_a_run_repeats_itself_bit_for_bit(run, tmp_path):
+    again = tmp_path / "again"
+    command("train", *TINY, "trainer.max_epochs=2", "logger=none", f"hydra.run.dir={again}")
+    first, second = (torch.load(folder / "checkpoints/last.ckpt", weights_only=True) for folder in (run, again))
+    assert all(torch.equal(value, second["state_dict"][name]) for name, value in first["state_dict"].items())
+
+
+@pytest.mark.parametrize(
+    "stop", [pytest.param(60, id="after an epoch", marks=pytest.mark.slow), pytest.param(77, id="within an epoch")]
+)
+def test_a_stopped_run_goes_on_from_its_checkpoint_as_if_never_stopped(run, tmp_path, stop):
+    halves = tmp_path / "halves"
+    shared = (*TINY, "logger=none", f"hydra.run.dir={halves}", "trainer.max_epochs=2")
+    command("train", *shared, f"trainer.max_steps={stop}")
+    command("train", *shared, f"ckpt_path={halves}/checkpoints/last.ckpt")
+    whole, joined = (torch.load(folder / "checkpoints/last.ckpt", weights_only=True) for folder in (run, halves))
+    assert joined["global_step"] == whole["global_step"] == 120
+    assert all(torch.equal(value, joined["state_dict"][name]) for name, value in whole["state_dict"].items())
+
+
+def test_a_crafted_checkpoint_runs_nothing(run, tmp_path):
+    stored = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
+    for target in ("os.system", "nmt.model.encoder.torch.hub.load", "nmt.system.files.write_text"):
+        stored["nmt"]["config"]["model"]["encoder"] = {"_target_": target, "command": f"touch {tmp_path}/ran"}
+        torch.save(stored, tmp_path / "crafted.ckpt")
+        done = command("translate", f"run={tmp_path}/crafted.ckpt", check=False)
+        assert done.returncode == 1
+        assert f"model.encoder._target_={target}: refused" in done.stderr
+    (tmp_path / "cut.ckpt").write_bytes((run / "checkpoints" / "best.ckpt").read_bytes()[:5000])
+    done = command("translate", f"run={tmp_path}/cut.ckpt", check=False)
+    assert "cut.ckpt: cannot be loaded as a checkpoint" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+OWN_SIDES = {"source": "en", "target": "de"}
+
+
+def own_files(folder: Path) -> list[str]:
+    """The settings of a run on them."""
+    for name, count in (("train", 40), ("dev", 6)):
+        (folder / f"{name}.en").write_text("".join(f"A man, number {n}.\n" for n in range(count)))
+        (folder / f"{name}.de").write_text("".join(f"Ein Mann, Nummer {n}.\n" for n in range(count)))
+    settings = ["size=tiny", "debug=steps", "logger=none", "data=text", f"hydra.run.dir={folder}/run"]
+    settings += ["data.vocabulary.kind=bpe", "data.vocabulary.size=80"]
+    for side, language in OWN_SIDES.items():
+        settings += [f"data.{side}.language={language}", f"data.{side}.tokenizer=moses"]
+        settings += [f"data.train.{side}={folder}/train.{language}", f"data.valid.{side}={folder}/dev.{language}"]
+    return settings
+
+
+@pytest.fixture(scope="module")
+def of_own_files(tmp_path_factory) -> Path:
+    """A run on a user's own files, of which nothing is left; only the run is needed any more."""
+    folder = tmp_path_factory.mktemp("own")
+    settings = own_files(folder)
+    said = command("train", *settings, cwd=folder).stderr
+    assert "valid: of 6 sentences 6 sources, 6 targets and 6 whole pairs also stand in the training text" in said
+    for path in [*folder.glob("*.en"), *folder.glob("*.de")]:
+        path.unlink()
+    return folder / "run"
+
+
+def evaluated_on_news(run: Path, folder: Path, sources: list[str], targets: list[str], *further: str, check=True):
+    """What the command says; the files lie in `folder`."""
+    texts = dict(zip(OWN_SIDES, (sources, targets), strict=True))
+    files = {side: folder / f"news.{language}" for side, language in OWN_SIDES.items()}
+    for side, lines in texts.items():
+        files[side].write_text("".join(f"{line}\n" for line in lines))
+    news = [f"data.tests.news.{side}={path}" for side, path in files.items()]
+    return command("evaluate", f"run={run}", *news, "data.test=news", *further, check=check, cwd=folder)
+
+
+def test_a_run_is_gone_on_with_over_other_texts_where_asked_and_never_over_other_words(tmp_path):
+    settings = [*own_files(tmp_path), "trainer.max_steps=4"]
+    command("train", *settings, "trainer.max_steps=2", cwd=tmp_path)
+    said = {name: (tmp_path / "run" / name).read_text() for name in ("summary.json", ".hydra/overrides.yaml")}
+    with (tmp_path / "dev.en").open("a") as source, (tmp_path / "dev.de").open("a") as target:
+        source.write("Another man.\n")
+        target.write("Ein anderer Mann.\n")
+    refused = command("train", *settings, cwd=tmp_path, check=False)
+    assert "holds a run on other data (texts to train on or to validate by changed)" in refused.stderr
+    assert said == {name: (tmp_path / "run" / name).read_text() for name in said}
+    command("train", *settings, "resume=true", cwd=tmp_path)
+    told = {name: (tmp_path / "run" / name).read_text() for name in ("summary.json", "target.tokenizer.json")}
+    summary = json.loads(told["summary.json"])
+    assert (summary["steps"], summary["went_on_with"]) == (4, f"{tmp_path}/run/checkpoints/last.ckpt")
+    (tmp_path / "train.de").write_text((tmp_path / "train.de").read_text().replace("Nummer", "Ziffer"))
+    refused = command("train", *settings, "trainer.max_steps=6", "resume=true", cwd=tmp_path, check=False)
+    assert "last.ckpt: is of other vocabularies than those of the data" in refused.stderr
+    assert told == {name: (tmp_path / "run" / name).read_text() for name in told}
+
+
+def test_a_users_own_files_go_the_whole_road(of_own_files, tmp_path):
+    lines = ([f"A man, number {n}." for n in range(5)], [f"Ein Mann, Nummer {n}." for n in range(5)])
+    found = json.loads(evaluated_on_news(of_own_files, tmp_path, *lines, "as_json=true").stdout)
+    assert found["sentences"] == 5
+    assert "tok:13a" in found["scores"]["bleu"]["signature"]
+    assert len((of_own_files / "news" / "hypotheses.txt").read_text().split("\n")) == 6
+    done = command("evaluate", f"run={of_own_files}", "data.test=new", check=False, cwd=tmp_path)
+    assert done.stderr.strip().split("\n")[-1] == "error: data.test=new: no such test set; choose one of valid"
+
+
+def test_a_test_set_may_have_further_references(of_own_files, tmp_path):
+    sources, targets = [f"A man, number {n}." for n in range(5)], [f"Ein Mann, Nummer {n}." for n in range(5)]
+    evaluated_on_news(of_own_files, tmp_path, sources, targets)
+    hypotheses = (of_own_files / "news" / "hypotheses.txt").read_text().splitlines()
+    others = [[f"{line} {number}".strip() for line in hypotheses] for number in (1, 2)]
+    for number, lines in enumerate(others, start=1):
+        (tmp_path / f"other{number}.de").write_text("".join(f"{line}\n" for line in lines))
+    further = f"data.tests.news.references=[{tmp_path}/other1.de,{tmp_path}/other2.de]"
+    done = evaluated_on_news(of_own_files, tmp_path, sources, targets, further, "as_json=true")
+    found = json.loads(done.stdout)["scores"]["bleu"]
+    assert "nrefs:3" in found["signature"]
+    assert found["score"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets, *others]).score)
+    (system,) = compared([str(of_own_files)], "news", None).systems
+    assert system.members[0].on.references == [targets, *others]
+
+
+def test_a_line_that_is_too_long_is_translated_in_parts(of_own_files, tmp_path):
+    sources = ["A man, number 1.", " ".join(["A man, number 2."] * 60), "A man, number 3."]
+    done = evaluated_on_news(of_own_files, tmp_path, sources, ["Ein Mann."] * 3, "as_json=true")
+    assert json.loads(done.stdout)["in_parts"] == 1
+    assert "news: 1 of 3 sentences have more than 200 words or pieces and were translated in parts" in done.stderr
+    _, whole, _ = map(json.loads, (of_own_files / "news" / "sentences.jsonl").read_text().splitlines())
+    assert whole["source_words"] == ["A", "man", ",", "number", "2", "."] * 60
+
+
+def test_what_preprocessing_leaves_nothing_of_has_an_empty_translation(of_own_files, tmp_path):
+    bell = "\x07"  # Moses leaves nothing of it
+    done = evaluated_on_news(of_own_files, tmp_path, ["A man, number 1.", bell, "A man."], ["Ein Mann."] * 3)
+    assert "news: of 1 of 3 sentences nothing is left after preprocessing; their translations are empty" in done.stderr
+    assert (of_own_files / "news" / "hypotheses.txt").read_text().split("\n")[1] == ""
+    stored = json.loads((of_own_files / "news" / "scores.json").read_text())
+    assert (stored["sentences"], stored["empty_sources"]) == (3, 1)
+    assert np.isfinite(stored["scores"]["perplexity"])
+    assert done.stdout.count("heatmap") == 2
+    done = evaluated_on_news(of_own_files, tmp_path, [bell] * 3, ["Ein Mann."] * 3, check=False)
+    assert "error: news: nothing is left of any sentence after preprocessing" in done.stderr
+
+
+@pytest.mark.slow
+def test_several_runs_translate_and_are_scored_as_one(run, tmp_path):
+    twice = f"runs=[{run},{run}/checkpoints/last.ckpt]"
+    shared = ("data.tests.test.count=20", "beam=2", "as_json=true")
+    scores = json.loads(command("evaluate", twice, f"output={tmp_path}/both", *shared).stdout)
+    assert [member["checkpoint"] for member in scores["members"]] == ["best.ckpt", "last.ckpt"]
+    assert json.loads((tmp_path / "both/test/scores.json").read_text()) == scores
+    alone = json.loads(command("evaluate", f"run={run}", *shared).stdout)["scores"]
+    same = json.loads(command("evaluate", f"runs=[{run},{run}]", f"output={tmp_path}/same", *shared).stdout)["scores"]
+    assert same["bleu"]["score"] == pytest.approx(alone["bleu"]["score"])
+    assert same["perplexity"] == pytest.approx(alone["perplexity"], rel=1e-4)
+    line = b"Gurcu pu ma ma nibi .\n"
+    assert (
+        command("translate", f"runs=[{run},{run}]", stdin=line).stdout
+        == command("translate", f"run={run}", stdin=line).stdout
+    )
+    for wrong, message in ((("runs=[]",), "or 'runs=[FOLDER,FOLDER]'"), ((f"run={run}", twice), "give one")):
+        assert message in command("translate", *wrong, stdin=line, check=False).stderr
+
+
+def test_runs_with_other_words_are_not_mixed(run, tmp_path):
+    command(
+        "train",
+        *TINY,
+        "data.vocabulary.size=50",
+        "trainer.max_steps=1",
+        "logger=none",
+        f"hydra.run.dir={tmp_path}/other",
+    )
+    said = command("translate", f"runs=[{run},{tmp_path}/other]", stdin=b"a\n", check=False).stderr
+    assert f"the source vocabulary of {tmp_path}/other is not that of {run}" in said

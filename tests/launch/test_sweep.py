@@ -1,0 +1,300 @@
+"""How runs are started as processes of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.utils import JobReturn
+from omegaconf import OmegaConf
+
+from nmt.config.overrides import quoted
+from nmt.config.resolvers import folder_name, stage
+from nmt.errors import ConfigurationError
+from nmt.launch.process_launcher import ProcessLauncher, _check_direction, _has_other_settings
+from nmt.launch.sweep import Sweep, _outcome, progress, shares_of_the_machine
+from nmt.runs.job import Job, end_what_is_left, stop
+from nmt.runs.provenance import code_version
+
+
+def job_in(folder, status=None):
+    if status:
+        (folder / "summary.json").write_text(json.dumps({"status": status}))
+    return Job(("attention=dot",), folder)
+
+
+def test_a_job_is_the_same_command_however_often_it_is_started(tmp_path):
+    command = job_in(tmp_path, "interrupted").command()
+    assert command[2:] == ["attention=dot", "hydra.mode=RUN", f"hydra.run.dir='{tmp_path}'"]
+
+
+def test_only_a_summary_that_says_so_makes_a_job_completed(tmp_path):
+    job = job_in(tmp_path)
+    assert not job.is_completed
+    (tmp_path / "summary.json").write_text('{"status": "comp')  # half a file
+    assert not job.is_completed
+    assert job_in(tmp_path, "completed").is_completed
+
+
+def test_a_job_that_is_to_be_scored_is_completed_with_its_scores(tmp_path):
+    (tmp_path / "summary.json").write_text('{"status": "completed"}')
+    job = Job((), tmp_path, scored=("test", "keep"))
+    assert not job.is_completed
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "scores.json").write_text('{"unknown": "keep"}')
+    assert job.is_completed
+    assert not Job((), tmp_path, scored=("test", "translate")).is_completed
+    assert not Job((), tmp_path, scored=("news", "keep")).is_completed
+
+
+@pytest.mark.parametrize(
+    ("members", "is_completed"),
+    [
+        ([("run/checkpoints/best.ckpt", 200)], True),
+        ([("best.ckpt", 100)], False),  # trained further since
+        ([("last.ckpt", 200)], False),
+        ([("best.ckpt", 100), ("previous.ckpt", 50)], True),
+    ],
+)
+@pytest.mark.parametrize("best", [{"checkpoint": "checkpoints/best.ckpt", "step": 200}, {"score": 30.0}])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_job_is_scored_by_its_best_weights_or_by_several_together(tmp_path, members, is_completed, best, is_there):
+    is_completed = is_completed or "step" not in best or not is_there  # as older runs say it; or others there are none
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / ("best.ckpt" if is_there else "last.ckpt")).touch()
+    (tmp_path / "summary.json").write_text(json.dumps({"status": "completed", "best": best}))
+    scores = {"unknown": "keep", "members": [{"checkpoint": name, "step": step} for name, step in members]}
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "scores.json").write_text(json.dumps(scores))
+    assert Job((), tmp_path, scored=("test", "keep")).is_completed == is_completed
+
+
+def test_how_a_job_ended_is_told_by_what_it_said_this_time(tmp_path):
+    output = tmp_path / "output.log"
+    output.write_text("error: of another day\nerror: holds a run with other settings\n\n")
+    job, before = job_in(tmp_path), {"status": "failed", "error": "of another day"}
+    (tmp_path / "summary.json").write_text(json.dumps(before))
+    assert _outcome(job, before, 1, output) == ("failed", "error: holds a run with other settings")
+    assert _outcome(job, before, 1, None) == ("failed", "exit status 1")
+    assert _outcome(job, {"status": "running"}, 1, output) == ("failed", "of another day")
+    assert _outcome(job, before, -9, output) == ("interrupted", "killed by SIGKILL")
+    (tmp_path / "summary.json").write_text('{"status": "running"}')  # another process trains there
+    assert _outcome(job, {"status": "running"}, 1, output)[0] == "failed"
+    (tmp_path / "summary.json").write_text('{"status": "interrupted", "error": "SIGTERM"}')
+    assert _outcome(job, before, 143, output) == ("interrupted", "SIGTERM")
+    assert _outcome(job_in(tmp_path, "completed"), {"status": "completed"}, 0, output) == ("completed", "")
+
+
+class Stubborn(subprocess.Popen):
+    """Leaves SIGTERM unanswered."""
+
+    def __init__(self):
+        script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); time.sleep(60)"
+        super().__init__([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+        self.stdout.readline()
+        self.asked = False
+
+    def terminate(self):
+        self.asked = True
+        super().terminate()
+
+
+class Impatient(Stubborn):
+    """Who waits for it is told to stop waiting."""
+
+    def wait(self, timeout=None):
+        if timeout is None:
+            return super().wait()
+        raise KeyboardInterrupt
+
+
+def test_what_an_ended_job_left_running_is_ended_too(monkeypatch):
+    monkeypatch.setattr("nmt.runs.job.SECONDS_TO_FINISH", 0.3)
+    shell = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; exit 1"], stdout=subprocess.PIPE, start_new_session=True)
+    left = int(shell.stdout.readline())
+    assert shell.wait() == 1
+    os.kill(left, 0)
+    end_what_is_left(shell)
+    for _ in range(50):  # until whoever inherited it has noticed
+        if not _is_alive(left):
+            break
+        time.sleep(0.1)
+    assert not _is_alive(left)
+
+
+def _is_alive(number):
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_all_jobs_are_told_to_stop_before_any_is_waited_for(monkeypatch):
+    monkeypatch.setattr("nmt.runs.job.SECONDS_TO_STOP", 0.3)
+    processes = [Stubborn(), Stubborn()]
+    stop(processes)
+    assert [process.returncode for process in processes] == [-9, -9]
+    processes = [Impatient(), Stubborn()]
+    with pytest.raises(KeyboardInterrupt):
+        stop(processes)
+    assert [(process.asked, process.returncode) for process in processes] == [(True, -9), (True, -9)]
+
+
+def test_folders_of_jobs_have_one_level_and_never_a_name_too_long():
+    assert folder_name("attention=dot,seed=1") == "attention=dot,seed=1"
+    assert folder_name("experiment=tu2016/groundhog") == "experiment=tu2016.groundhog"
+    assert folder_name("") == "defaults"
+    assert folder_name(r"trainer.max_time=00\:01,size.encoder=$\{size.hidden\}") == (
+        "trainer.max_time=00:01,size.encoder={size.hidden}"
+    )
+    long, longer = folder_name("a" * 300), folder_name("a" * 301)
+    assert len(long) < 200
+    assert long != longer
+
+
+@pytest.mark.parametrize("name", [r"a\:b", "a'b", r"a\'b", "a b=c,d", "end\\", r"x\\y", "é", "a\\\\'"])
+def test_hydra_reads_a_quoted_folder_as_it_is(name):
+    read = OverridesParser.create().parse_override(f"hydra.run.dir={quoted(Path('/tmp') / name)}")
+    assert read.value() == f"/tmp/{name}"
+
+
+def test_what_a_sweeper_suggests_twice_is_trained_once(monkeypatch):
+    launcher, launched = ProcessLauncher(n_jobs=2), []
+    launcher.config = OmegaConf.create(
+        {"hydra": {"sweeper": {"direction": "maximize"}, "hydra_logging": {}, "verbose": 0}}
+    )
+    monkeypatch.setattr("nmt.launch.sweep.setup_globals", lambda: None)
+    monkeypatch.setattr("nmt.launch.sweep.configure_log", lambda *_: None)
+
+    def ran(overrides, first):
+        launched.extend(overrides)
+        return [JobReturn(overrides=list(one)) for one in overrides]
+
+    monkeypatch.setattr(launcher, "_launched", ran)
+    suggested = [["dropout=0.1"], ["dropout=0.2"], ["dropout=0.1"]]
+    assert [one.overrides for one in launcher.launch(suggested, 0)] == suggested
+    assert launched == [("dropout=0.1",), ("dropout=0.2",)]
+
+
+def test_jobs_that_run_at_once_share_the_machines_gpus_and_cores(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("nmt.launch.sweep.cores", lambda: 8)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5")
+    assert shares_of_the_machine(1) == [{}]
+    assert shares_of_the_machine(2) == [
+        {"OMP_NUM_THREADS": "4", "CUDA_VISIBLE_DEVICES": "2,5"},
+        {"OMP_NUM_THREADS": "4", "CUDA_VISIBLE_DEVICES": "3"},
+    ]
+    assert [share["CUDA_VISIBLE_DEVICES"] for share in shares_of_the_machine(4)] == ["2", "3", "5", "2"]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert shares_of_the_machine(16)[0] == {"OMP_NUM_THREADS": "1"}
+
+
+def test_progress_is_read_from_a_runs_metrics(tmp_path):
+    assert progress(tmp_path) == "starting"
+    (tmp_path / "metrics.csv").write_text("step,train/loss,valid/bleu\n49,3.1,\n80,,12.5\n99,2.0,\n")
+    assert progress(tmp_path) == "step 99, valid/bleu 12.5"
+    with (tmp_path / "metrics.csv").open("a") as file:
+        file.write("149,,2")  # a row that is being written, or whose writer was killed
+    assert progress(tmp_path) == "step 99, valid/bleu 12.5"
+
+
+def test_a_sweep_knows_at_its_start_what_is_completed_and_names_jobs_by_what_tells_them_apart(tmp_path):
+    jobs = []
+    for name, status in (("dot", "completed"), ("general", "failed")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text(json.dumps({"status": status, "error": "it broke"}))
+        jobs.append(Job((f"attention={name}", "seed=1"), tmp_path / name))
+    sweep = Sweep(tmp_path, jobs, 1, on_change=lambda jobs, states: None)
+    assert sweep.states == ["completed", "waiting"]
+    assert sweep.failures() == "1 of 2 jobs failed: attention=general: it broke"
+
+
+def test_a_completed_job_is_started_where_it_is_to_be_begun_anew_and_fails_where_it_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(Job, "command", lambda self: [sys.executable, "-c", f"raise SystemExit({self.overrides[0]})"])
+    jobs = []
+    for name, code, anew in (("left", 3, False), ("refused", 1, True), ("confirmed", 0, True)):
+        (tmp_path / name).mkdir()
+        jobs.append(replace(job_in(tmp_path / name, "completed"), overrides=(str(code),), anew=anew))
+    sweep = Sweep(tmp_path, jobs, 1, on_change=lambda jobs, states: None)
+    sweep.run()
+    assert sweep.states == ["completed", "failed", "completed"]
+    assert sweep.failures() == "1 of 3 jobs failed: 1: exit status 1"
+    later = Sweep(tmp_path, [replace(jobs[0], folder=tmp_path)], 1, on_change=lambda jobs, states: None, before=sweep)
+    assert later.states == ["completed", "failed", "completed", "waiting"]  # what has failed is not begun again
+
+
+def test_a_sweeper_that_would_look_for_the_worst_is_refused():
+    checkpoint = OmegaConf.create({"monitor": "valid/loss", "mode": "min"})
+    for direction in ("minimize", None, ["maximize"]):
+        _check_direction(direction, checkpoint)
+    with pytest.raises(ConfigurationError, match=r"maximize looks for the worst valid/loss .*direction=minimize"):
+        _check_direction("maximize", checkpoint)
+    _check_direction("maximize", None)
+    _check_direction("maximize", OmegaConf.create({"monitor": "valid/bleu", "mode": "most"}))
+
+
+def test_other_settings_than_a_job_was_trained_with_are_found_in_its_folder(tmp_path):
+    config = OmegaConf.create({"dropout": 0.1, "seed": "${hydra:job.num}", "threads": 1})
+    assert not _has_other_settings(tmp_path, config)
+    composed = tmp_path / "checkpoints" / ".hydra" / "config.yaml"
+    composed.parent.mkdir(parents=True)
+    OmegaConf.save(config, composed)
+    assert not _has_other_settings(tmp_path, OmegaConf.merge(config, {"threads": 2, "hydra": {"verbose": True}}))
+    assert _has_other_settings(tmp_path, OmegaConf.merge(config, {"dropout": 0.3}))
+    composed.write_text("{[")
+    assert not _has_other_settings(tmp_path, config)
+
+
+def test_a_sweep_says_how_many_of_its_jobs_other_code_completed(tmp_path, caplog):
+    jobs = []
+    for name, code in (("old", ["0"]), ("older", ["1"]), ("new", [code_version()]), ("went_on", ["0", code_version()])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text(json.dumps({"status": "completed", "code": code}))
+        jobs.append(Job((name,), tmp_path / name))
+    Sweep(tmp_path, jobs, 1, on_change=lambda jobs, states: None).run()
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith("2 of them by other code")
+
+
+def test_a_sweep_whose_time_is_over_stops_its_jobs_before_slurm_is_to_start_it_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(Job, "command", lambda self: [sys.executable, "-c", "import time; time.sleep(60)"])
+    sweep, states = Sweep(tmp_path, [job_in(tmp_path)], 1, on_change=lambda jobs, states: None), []
+    monkeypatch.setattr("nmt.launch.sweep.time.sleep", lambda _: os.kill(os.getpid(), signal.SIGUSR1))
+    monkeypatch.setattr("nmt.launch.sweep.requeue", lambda: states.extend(sweep.states))
+    with pytest.raises(SystemExit) as left:
+        sweep.run()
+    assert (left.value.code, states) == (128 + signal.SIGUSR1, ["interrupted"])
+
+
+def test_a_job_that_somebody_else_has_completed_meanwhile_is_not_started(tmp_path):
+    told = []
+    sweep = Sweep(tmp_path, [job_in(tmp_path)], 1, on_change=lambda jobs, states: told.append(list(states)))
+    assert sweep.states == ["waiting"]
+    job_in(tmp_path, "completed")
+    sweep.run()
+    assert not (tmp_path / "output.log").exists()
+    assert told[-1] == sweep.states == ["completed"]
+    assert json.loads((tmp_path / "sweep.json").read_text())["jobs"][0]["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"pretraining": None, "init_from": None}, "training"),
+        ({"pretraining": {}, "init_from": None}, "finetuning"),
+        ({"pretraining": {"without": ["memory"]}}, "finetuning"),
+        ({"init_from": "run"}, "finetuning"),
+    ],
+)
+def test_a_run_that_starts_from_anothers_weights_is_a_finetuning(settings, told):
+    assert stage(_root_=OmegaConf.create(settings)) == told

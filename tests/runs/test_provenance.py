@@ -1,0 +1,32 @@
+"""Which code a run was trained by."""
+
+import pytest
+
+from nmt.runs.provenance import without_words
+
+PROGRAM = '''"""A module."""
+
+class Half:
+    """Divides by two."""
+
+    factor = 0.5  # of all
+
+    def of(self, x):
+        """x / 2"""
+        return self.factor * x
+'''
+
+
+@pytest.mark.parametrize(
+    ("now", "same"),
+    [
+        (PROGRAM.replace("Divides by two", "Halves").replace("  # of all", ""), True),
+        (PROGRAM.replace("        return self", "\n        # an equation\n        return self"), True),
+        (PROGRAM.replace('        """x / 2"""\n', ""), True),
+        (PROGRAM.replace("0.5", "0.4"), False),
+        (PROGRAM.replace("self.factor * x", "x * self.factor"), False),
+        (PROGRAM.replace("factor = 0.5", "factor = '0.5'"), False),
+    ],
+)
+def test_words_about_a_program_are_no_part_of_it(now, same):
+    assert (without_words(now) == without_words(PROGRAM)) is same

@@ -1,0 +1,24 @@
+import os
+
+import pytest
+
+from nmt.system.files import whole, write_text
+
+
+def test_a_file_is_replaced_at_once(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    with whole(path) as draft:
+        draft.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_what_fails_leaves_what_was_there_and_no_more(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "half \ud800")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]

@@ -1,0 +1,43 @@
+"""What one process at a time may do."""
+
+import errno
+import logging
+import threading
+
+import pytest
+from filelock import FileLock
+
+from nmt.errors import UserError
+from nmt.system.locks import alone
+
+
+def test_where_another_has_it_one_is_refused_or_waits_and_says_so(tmp_path, caplog):
+    lock, order = tmp_path / "lock", []
+
+    def other():
+        with alone(lock, held="is there; waiting"):
+            order.append("the second")
+
+    caplog.set_level(logging.INFO)
+    with alone(lock, held="is there"):
+        with pytest.raises(UserError, match="is there"), alone(lock, held="is there", waits=False):
+            pass
+        second = threading.Thread(target=other)
+        second.start()
+        while "is there; waiting" not in caplog.text:
+            second.join(0.01)
+        order.append("the first")
+    second.join(10)
+    assert order == ["the first", "the second"]
+    assert caplog.messages == ["is there; waiting"]
+
+
+def test_a_file_system_without_locks_is_told_of(tmp_path, caplog, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    lock = tmp_path / "lock"
+    with alone(lock, held="is there", waits=False):
+        pass
+    assert caplog.messages == [f"{lock}: no lock (No locks available); take care that no other process is at it"]
