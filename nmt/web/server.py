@@ -37,7 +37,7 @@ from nmt.translate.loading import as_record, paths_of, replacing, search_of, tra
 
 HERE = Path(__file__).parent
 PAGE = HERE / "translate.html"
-SHARED = {"styles": "shared.css", "heatmap": "heatmap.js", "differing": "differing.js"}
+SHARED = {"styles": "shared.css", "heatmap": "heatmap.js", "differing": "text_diff.js"}
 PAGE_HEADERS = {
     "Cache-Control": "no-cache",
     "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
