@@ -23,6 +23,8 @@ test-all: .venv/installed-dev
 lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@if npx --no-install prettier --version >/dev/null 2>&1; then npx --no-install prettier --check nmt/web; \
+	else echo "nmt/web is not checked: Prettier is not installed (npm install --global prettier)"; fi
 
 results: .venv/installed
 	$(BIN)/python -m studies.__main__

@@ -141,7 +141,7 @@ def training(options: argparse.Namespace, batch_size: int, length: int, words: i
     def step(batch) -> None:
         optimizer.zero_grad()
         with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
-            loss = model.loss(batch).objective / batch.whole_words
+            loss = model.loss(batch).objective / batch.global_words
         loss.backward()
         clip_norm(model.parameters(), 1.0)
         optimizer.step()
@@ -149,7 +149,7 @@ def training(options: argparse.Namespace, batch_size: int, length: int, words: i
     seconds = [timed(lambda batch=batch: step(batch), options.device) for batch in batches]
     typical = median(seconds[len(seconds) // 3 :])
     return {
-        "words_per_second": batches[0].whole_words / typical,
+        "words_per_second": batches[0].global_words / typical,
         "gflops": operations / typical / 1e9,
         "peak_memory_mib": memory(options.device),
     }
@@ -172,7 +172,7 @@ def searching(beam: int, options: argparse.Namespace) -> dict:
     """Greedy with a beam of 1; an untrained model would not end, so translations are as long as their sources."""
     import torch
 
-    from nmt.search.beam import search
+    from nmt.search.beam import beam_search
     from nmt.search.settings import Search
 
     _, model = built(options, WORDS, [])
@@ -181,7 +181,7 @@ def searching(beam: int, options: argparse.Namespace) -> dict:
     batches = [batch.to(options.device) for batch in random_batches(4, BATCH, LENGTH, WORDS)]
     with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
         seconds = [
-            timed(lambda batch=batch: search(model, batch.source, batch.source_lengths, how), options.device)
+            timed(lambda batch=batch: beam_search(model, batch.source, batch.source_lengths, how), options.device)
             for batch in batches
         ]
     return {"sentences_per_second": BATCH / median(seconds[1:]), "peak_memory_mib": memory(options.device)}
@@ -258,7 +258,7 @@ def random_batches(count: int, batch_size: int, length: int, words: int) -> list
     """Of sentences of this many words; the target's end symbols are counted among its words."""
     import numpy as np
 
-    from nmt.data.batches import BatchLoader, Plan
+    from nmt.data.batches import BatchLoader, BatchPlan
     from nmt.data.corpus_cache import EncodedText
     from nmt.data.parallel_text import Sides
 
@@ -267,7 +267,7 @@ def random_batches(count: int, batch_size: int, length: int, words: int) -> list
     offsets = np.arange(sentences + 1) * (length - 1)
     sides = (random.integers(4, words, sentences * (length - 1)).astype(np.int32) for _ in range(2))
     text = Sides(*(EncodedText(side, offsets) for side in sides))
-    plan = Plan(unit="sentences", size=batch_size, pool=20)
+    plan = BatchPlan(unit="sentences", size=batch_size, pool=20)
     return list(BatchLoader(text, plan, sentences=np.arange(sentences), seed=1, shuffle=True, source_end=True))
 
 

@@ -60,9 +60,9 @@ def measured(options: argparse.Namespace, words: int, lists: bool) -> dict:
     import torch
 
     import nmt.config.resolvers  # noqa: F401 – the configuration uses them
-    from nmt.data.batches import BatchLoader, Plan
+    from nmt.data.batches import BatchLoader, BatchPlan
     from nmt.runs.trained_model import build_model
-    from nmt.search.beam import search
+    from nmt.search.beam import beam_search
     from nmt.search.settings import Search
     from nmt.training.clipping import clip_norm
 
@@ -76,7 +76,7 @@ def measured(options: argparse.Namespace, words: int, lists: bool) -> dict:
     config.model.source_vocabulary_size, config.model.target_vocabulary_size = SOURCE_WORDS, words
     model = build_model(config).train()
     optimizer = hydra.utils.instantiate(config.optimizer)(model.parameters())
-    plan = Plan(unit="sentences", size=BATCH, pool=20)
+    plan = BatchPlan(unit="sentences", size=BATCH, pool=20)
 
     numbers = np.arange(SENTENCES)
     loader = BatchLoader(text, plan, sentences=numbers, seed=1, shuffle=True, source_end=True, candidates=candidates)
@@ -84,7 +84,7 @@ def measured(options: argparse.Namespace, words: int, lists: bool) -> dict:
     for _, batch in zip(range(options.steps), loader, strict=False):
         started = time.perf_counter()
         optimizer.zero_grad()
-        (model.loss(batch).objective / batch.whole_words).backward()
+        (model.loss(batch).objective / batch.global_words).backward()
         clip_norm(model.parameters(), 1.0)
         optimizer.step()
         seconds.append(time.perf_counter() - started)
@@ -93,7 +93,7 @@ def measured(options: argparse.Namespace, words: int, lists: bool) -> dict:
     model.eval()
     how = Search(beam=5, longest_ratio=1.0, longest_extra=0, shortest_ratio=1.0)  # an untrained model would not end
     started = time.perf_counter()
-    search(model, batch.source, batch.source_lengths, how, candidates=candidates)
+    beam_search(model, batch.source, batch.source_lengths, how, candidates=candidates)
     return {
         "seconds_per_step": median(seconds[len(seconds) // 3 :]),
         "words_in_softmax": median(per_batch),

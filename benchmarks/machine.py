@@ -32,11 +32,11 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
 def described(threads: int | None) -> dict:
     import torch
 
-    from nmt.system.hardware import machine
+    from nmt.system.hardware import describe_hardware
 
     torch.set_num_threads(threads or torch.get_num_threads())
     return (
-        machine()
+        describe_hardware()
         | {
             "date": time.strftime("%Y-%m-%d"),
             "python": platform.python_version(),

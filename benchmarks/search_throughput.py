@@ -86,22 +86,22 @@ def ours(options: argparse.Namespace) -> dict:
     import torch
     from omegaconf import OmegaConf
 
-    from nmt.config.schema import defaults_of
+    from nmt.config.schema import load_defaults
     from nmt.evaluation.bleu import corpus_bleu
-    from nmt.runs.trained_model import Run
-    from nmt.translate.loading import search_of, translator_of
+    from nmt.runs.trained_model import TrainedRun
+    from nmt.translate.loading import build_search, make_translator
 
     torch.set_num_threads(options.threads)
-    run = Run(options.run)
+    run = TrainedRun(options.run)
     _, pairs = run.data([f"data.test={options.test}"]).test_pairs()
     lines = list(pairs)
     references = [run.languages.target.preprocessing(line.target) for line in lines]
     found, rounded = {}, None
     for search in ("beam=1", *(f"beam={beam}" for beam in options.beams), *options.search):
-        settings = OmegaConf.merge(defaults_of("translate"), OmegaConf.from_dotlist(search.split()))
-        how = search_of(settings)
+        settings = OmegaConf.merge(load_defaults("translate"), OmegaConf.from_dotlist(search.split()))
+        how = build_search(settings)
         if settings.int8 != rounded:
-            rounded, translator = settings.int8, translator_of(Run(options.run), "cpu", int8=settings.int8)
+            rounded, translator = settings.int8, make_translator(TrainedRun(options.run), "cpu", int8=settings.int8)
         started = time.perf_counter()
         translations = [best[0] for best in translator((line.source for line in lines), how, batch_size=BATCH)]
         seconds = time.perf_counter() - started

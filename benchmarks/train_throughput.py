@@ -240,7 +240,7 @@ def watch_class():
             self.inside += time.perf_counter() - self.entered
 
         def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-            self.words += batch.whole_words
+            self.words += batch.global_words
             self.ended = time.perf_counter()
 
         def figures(self) -> dict:
@@ -276,19 +276,19 @@ def write_text(folder: Path, options: argparse.Namespace) -> None:
 
 def random_lines(corpus: "RandomCorpus") -> Iterator[tuple[str, list[tuple[str, str]]]]:
     source = corpus.text.source
-    sentences = [source.numbers[start:end] for start, end in pairwise(source.offsets)]
+    sentences = [source.ids[start:end] for start, end in pairwise(source.offsets)]
     lines = [" ".join(f"w{number}" for number in sentence) for sentence in sentences]
     for name, count in (("train", None), ("valid", 10), ("test", 10)):
         yield name, [(line, line) for line in lines[:count]]
 
 
 def preprocessed_lines(data) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    from nmt.data.preprocess_pool import Workers
+    from nmt.data.preprocess_pool import PreprocessPool
 
     files = {"train": data.train_files, "valid": data.valid_files, "test": data.tests[data.test]}
     for name, pair in files.items():
-        with Workers(data.preprocessing) as workers:
-            yield name, [line for _, line in workers.read(data.reader(**pair))]
+        with PreprocessPool(data.preprocessing) as workers:
+            yield name, [line for _, line in workers.preprocess(data.reader(**pair))]
 
 
 def report(rounds: list[dict], systems: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The errors a user can mend: each is one line that says what is wrong, where, and what to do."""
+"""Errors that a user can fix: one line with what is wrong, where, and what to type."""
 
 import re
 from collections.abc import Iterable
@@ -7,19 +7,19 @@ from pathlib import Path
 
 
 class UserError(Exception):
-    """Something in the command, the configuration or the data; shown as one line, without a traceback."""
+    """A mistake in the command, the configuration or the data, shown as one line without a traceback."""
 
 
 class ConfigurationError(UserError):
-    """A setting that does not exist, does not fit, or cannot be combined with another."""
+    """A setting that does not exist, has a wrong value, or does not go together with another."""
 
 
 class DataError(UserError):
-    """Text that cannot be used as it is; the message names the file and the line."""
+    """Text that cannot be used; the message names the file and the line."""
 
 
 class NoFileError(DataError):
-    """A file of the data that is not there; `hint`: where to get it."""
+    """A missing data file; `hint` says where to get it."""
 
     def __init__(self, path: str | Path, hint: str | None = None):
         super().__init__(path, hint)
@@ -33,12 +33,12 @@ class CheckpointError(UserError):
     """A checkpoint that cannot be opened; the message begins with its path."""
 
 
-def closest(word: str, known: Iterable[str]) -> str:
-    """What may have been meant, as the end of a message."""
-    near = get_close_matches(word, list(known), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return " (did you mean …?)" with the most similar known word, or an empty text."""
+    similar = get_close_matches(word, list(known), n=1)
+    return f" (did you mean {similar[0]}?)" if similar else ""
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of anybody's says; its name where it says nothing."""
+    """Return the first line of an error's message, or the name of its class if the message is empty."""
     return re.sub(r"\s+", " ", str(error).strip().split("\n")[0]) or type(error).__name__

@@ -1,182 +1,196 @@
-"""Runs in small: what a comparison needs of a run, without weights, alignments, and the texts of test sets.
+"""One archive for each study: its tables, and its completed runs without weights, alignments and texts.
 
-A study outlives the machines it runs on: what is completed is kept, put back elsewhere, and not trained again. Test
-sets come with licences of their own, so their texts are not kept: they are read from the data when a run is put back.
+A study outlives the machines it runs on. A kept run can be restored elsewhere and is not trained again. Test sets have
+licences of their own, so their texts are not kept: they are read from the data when a run is restored.
 """
 
-import gzip
+import io
 import json
+import lzma
 import os
-import re
 import shutil
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import yaml
 from omegaconf import OmegaConf
 
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.errors import UserError, first_line
-from nmt.evaluation.test_set import test_set
-from nmt.report.load.evaluation import digest_of
+from nmt.evaluation.test_set import read_test_set
+from nmt.report.load.evaluated_runs import load_evaluation, note_stale_scores
+from nmt.report.load.evaluation import compute_digest
 from nmt.report.load.run_folder import RunFolder
 from nmt.report.load.safe_files import UnreadableError
+from nmt.report.load.settings import read_choices
 from nmt.runs.folder import CHECKPOINTS, CHOICES, CONFIG, METRICS, OVERRIDES, SUMMARY, read_summary
-from nmt.runs.trained_model import data_of
-from nmt.system.files import whole, write_json, write_text
+from nmt.runs.trained_model import build_data
+from nmt.system.files import atomic_write, write_json, write_text
 
-SUFFIX = ".json.gz"
+TABLES, RUNS = "tables", "runs/"  # entries of an archive
 FILES = (CONFIG, OVERRIDES, METRICS)
-PROBLEMS = (
-    UserError,
-    UnreadableError,
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    EOFError,
-    zlib.error,
-)
+PARTS = ("summary", "files", "choices", "tests")  # of a kept run
+DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, lzma.LZMAError, tarfile.TarError)
 
 
-def keep_runs(runs: Sequence[RunFolder], tests: Sequence[str], place: Path) -> Iterator[str]:
-    """What is completed and evaluated, as `place`/its folder.json.gz. Says what is not, or replaces another run."""
-    for run in runs:
-        path = place / f"{_nameable(_within_the_project(run.folder))}{SUFFIX}"
-        try:
-            run.must_be_completed()
-        except UnreadableError:  # the comparison says why
-            continue
-        try:
-            before = _read(path) if path.exists() else None
-            packed = _packed(run, tests, before)
-        except PROBLEMS as error:
-            yield f"{run.folder}: is not kept ({_reason(error)})"
-            continue
-        if before and _begun(before) != _begun(packed):
-            yield f"{path}: was of a run begun {_begun(before)}; now it is of the one begun {_begun(packed)}"
-        if packed != before:
-            _write(path, packed)
+class Archive:
+    """The archive of a study, read whole and written whole.
 
+    Args:
+        path: the file, a tar of JSON files which is compressed as a whole; an empty archive where there is none.
+    """
 
-def put_back(folders: Sequence[str], place: Path) -> dict[Path, str]:
-    """The kept runs of these folders that are not there, or not completed: "" where one was put back, or why not."""
-    found = {}
-    for folder, path in _kept(folders, place):
-        if not folder.exists():
+    def __init__(self, path: Path):
+        self.path = path
+        self.entries: dict[str, Any] = {}
+        if path.exists():
             try:
-                _put_back(_read(path), folder)
-                found[folder] = ""
-            except PROBLEMS as error:
-                found[folder] = _reason(error)
-        elif read_summary(folder).get("status", "ensemble") not in ("completed", "ensemble"):
-            found[folder] = "another run was begun there; move it away to have the kept one"
-    return found
+                with tarfile.open(path, "r:xz") as tar:
+                    self.entries = {name: json.load(tar.extractfile(name)) for name in tar.getnames()}
+            except DAMAGE as error:
+                raise UnreadableError(f"{path} is damaged ({first_line(error)}). Fix: take it from git again") from None
+
+    @property
+    def tables(self) -> dict[str, Any] | None:
+        """The study's tables and its list of runs."""
+        return self.entries.get(TABLES)
+
+    def kept_runs(self, folder: str) -> dict[Path, dict[str, Any]]:
+        """Return the kept runs in a folder, or the one that lies there."""
+        below = f"{RUNS}{folder}"
+        names = [name for name in self.entries if name == below or name.startswith(f"{below}/")]
+        return {Path(name.removeprefix(RUNS)): self.entries[name] for name in names}
+
+    def write(self) -> None:
+        """Write the archive; equal entries make equal files."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(self.path) as draft, tarfile.open(draft, "w:xz", preset=9) as tar:
+            for name in sorted(self.entries):
+                content = json.dumps(self.entries[name], ensure_ascii=False, separators=(",", ":")).encode()
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
 
 
-def _within_the_project(folder: Path | str) -> Path:
+def keep_runs(runs: Sequence[RunFolder], tests: Sequence[str], archive: Archive) -> list[str]:
+    """Put completed and evaluated runs into an archive, which is not written yet.
+
+    Returns:
+        Messages on runs that were not kept, and on runs that replace another.
+    """
+    messages = []
+    for run in runs:
+        if run.problem:  # the comparison names it
+            continue
+        name = f"{RUNS}{relative_folder(run.folder)}"
+        before = archive.entries.get(name)
+        try:
+            kept = _pack(run, tests, before)
+        except (UserError, UnreadableError, *DAMAGE) as error:
+            messages.append(f"{run.folder}: is not kept ({_reason(error)})")
+            continue
+        if before and _started(before) != _started(kept):
+            messages.append(
+                f"{run.folder}: the run started {_started(kept)} replaces the one started {_started(before)}"
+            )
+        archive.entries[name] = kept
+    return messages
+
+
+def restore_runs(folder: str, archive: Archive) -> dict[Path, str]:
+    """Restore the kept runs in a folder which are not there.
+
+    Returns:
+        For each restored run an empty text, and for each other one the reason.
+    """
+    results = {}
+    for path, kept in archive.kept_runs(relative_folder(folder)).items():
+        if not path.exists():
+            try:
+                _restore(kept, path)
+                results[path] = ""
+            except (UserError, UnreadableError, *DAMAGE) as error:
+                results[path] = _reason(error)
+        elif read_summary(path).get("status", "ensemble") not in ("completed", "ensemble"):
+            results[path] = "another run was started there. Fix: move it away"
+    return results
+
+
+def relative_folder(folder: Path | str) -> str:
+    """Return a folder's path from the working directory, by which its runs are kept."""
     path = Path(os.path.relpath(folder))
     if path.parts[0] == "..":
-        raise UserError(f"{folder}: runs are kept by their path from here, but it lies elsewhere")
-    return path
-
-
-def _nameable(folder: Path) -> str:
-    """On every file system that a clone may lie on."""
-    return re.sub(r'["*<>?|:\\%]', lambda found: f"%{ord(found[0]):02X}", str(folder))
-
-
-def _kept(folders: Sequence[str], place: Path) -> Iterator[tuple[Path, Path]]:
-    for name in map(_nameable, map(_within_the_project, folders)):
-        for path in [place / f"{name}{SUFFIX}", *sorted((place / name).rglob(f"*{SUFFIX}"))]:
-            if path.is_file():
-                yield Path(unquote(str(path.relative_to(place)).removesuffix(SUFFIX))), path
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        kept = json.loads(gzip.decompress(path.read_bytes()))
-        if not all(isinstance(kept[part], dict) for part in ("summary", "files", "choices", "tests")):
-            raise ValueError("not a run")
-    except PROBLEMS as error:
-        raise UnreadableError(f"{path} is damaged ({first_line(error)}); take it from git again") from None
-    return kept
-
-
-def _write(path: Path, packed: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as draft:
-        draft.write_bytes(gzip.compress(json.dumps(packed, ensure_ascii=False).encode(), mtime=0))
+        raise UserError(f"{folder}: lies outside the working directory, from which the paths of runs are kept")
+    return path.as_posix()
 
 
 def _reason(error: Exception) -> str:
     return first_line(error) if isinstance(error, UserError | UnreadableError) else f"{type(error).__name__}: {error}"
 
 
-def _begun(kept: Mapping[str, Any]) -> str | None:
+def _started(kept: Mapping[str, Any]) -> str | None:
     return kept["summary"].get("started")
 
 
-def _packed(run: RunFolder, tests: Sequence[str], before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """With what was kept of the same run on other test sets."""
-    here = run.trained == run.folder
-    packed = {
-        "summary": _placeless(run.summary) if here else {},
+def _pack(run: RunFolder, tests: Sequence[str], before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what is kept of a run, with the test sets on which the same run was kept before."""
+    was_trained_here = run.trained == run.folder  # an evaluation elsewhere and an ensemble were not
+    kept = {
+        "summary": _without_places(run.summary) if was_trained_here else {},
         "files": {name: (run.folder / name).read_text("utf-8") for name in FILES if (run.folder / name).is_file()},
-        "choices": run.choices if here else {},
+        "choices": read_choices(run.training) if was_trained_here else {},
         "tests": {},
     }
-    earlier = before["tests"] if before and _begun(before) == _begun(packed) else {}
-    packed["tests"] = earlier | {test: _packed_test(run, test, earlier.get(test)) for test in tests}
-    return packed
+    earlier = before["tests"] if before and _started(before) == _started(kept) else {}
+    kept["tests"] = earlier | {test: _pack_test(run, test, earlier.get(test)) for test in tests}
+    return kept
 
 
-def _packed_test(run: RunFolder, test: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    evaluated = run.on(test)
-    if later := run.trained_later(evaluated.weights):
-        raise UnreadableError(later)
+def _pack_test(run: RunFolder, test: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
+    evaluation = load_evaluation(run, test)
+    if stale := note_stale_scores(run.summary, evaluation.checkpoint):
+        raise UnreadableError(stale)
     stored = json.loads((run.folder / test / "scores.json").read_text("utf-8"))
-    own = run.trained or Path(stored["members"][0]["run"])
-    config = before["config"] if before and not (own / CONFIG).exists() else (own / CONFIG).read_text("utf-8")
-    overrides = _portable(stored.get("data_overrides") or [])
-    _texts(config, test, evaluated.digest, overrides)  # or nobody could put it back
-    scores = {key: value for key, value in _placeless(stored).items() if key != "run"}
-    return {"config": config, "digest": evaluated.digest, "scores": scores, "hypotheses": evaluated.hypotheses}
+    trained = run.trained or Path(stored["members"][0]["run"])
+    config = before["config"] if before and not (trained / CONFIG).exists() else (trained / CONFIG).read_text("utf-8")
+    _read_texts(config, test, evaluation.digest, _portable_overrides(stored))  # or the run could not be restored
+    scores = {key: value for key, value in _without_places(stored).items() if key != "run"}
+    return {"config": config, "digest": evaluation.digest, "scores": scores, "hypotheses": evaluation.hypotheses}
 
 
-def _placeless(node: Any) -> Any:
-    """Folders of a machine are nobody else's business: a path from here, or what lies there."""
+def _without_places(node: Any) -> Any:
+    """Replace absolute paths, which tell of a machine, by paths from here or by names."""
     if isinstance(node, Mapping):
-        return {key: _placeless(value) for key, value in node.items()}
+        return {key: _without_places(value) for key, value in node.items()}
     if isinstance(node, list):
-        return [_placeless(value) for value in node]
+        return [_without_places(value) for value in node]
     if isinstance(node, str) and node.startswith("/"):
         path = os.path.relpath(node)
         return Path(node).name if path.startswith("..") else path
     return node
 
 
-def _portable(overrides: Sequence[str]) -> list[str]:
-    """What evaluate.py was told of the data."""
+def _portable_overrides(scores: Mapping[str, Any]) -> list[str]:
+    """Return the `data.` overrides of an evaluation; those with a place on this machine are an error."""
+    overrides = list(scores.get("data_overrides") or [])
     for override in overrides:
         if override.partition("=")[2].startswith("/"):
             raise UserError(
-                f"{override} is a place on this machine: evaluate it with a path from here, or from '${{data.dir}}'"
+                f"{override}: is a place on this machine. Fix: evaluate it with a path from here, or from "
+                "'${data.dir}'"
             )
-    return list(overrides)
+    return overrides
 
 
-def _texts(config: str, test: str, digest: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
-    """What the data, changed by KEY=VALUEs, have of a test set's sentences."""
-    data = data_of(OmegaConf.create(config), [*overrides, f"data.test={test}"])
-    found, preprocess, end = test_set(data), data.preprocessing.source, [SPECIAL[END]] * data.source_end
-    lines = list(zip((line.source for line in found.lines), *found.references, strict=True))
-    if digest_of(lines) != digest:
-        raise UserError(f"{test}: the data now have other texts than it was scored on; is data.dir the same data?")
+def _read_texts(config: str, test: str, digest: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the sentences of a test set as the data have them now."""
+    data = build_data(OmegaConf.create(config), [*overrides, f"data.test={test}"])
+    test_set, preprocess, end = read_test_set(data), data.preprocessing.source, [SPECIAL[END]] * data.source_end
+    lines = list(zip((line.source for line in test_set.pairs), *test_set.references, strict=True))
+    if compute_digest(lines) != digest:
+        raise UserError(f"{test}: the data hold other texts than those it was scored on. Fix: check data.dir")
     return [
         {"source": source, "reference": reference, "further_references": further}
         | {"source_words": [*preprocess(source).split(), *end]}
@@ -184,12 +198,14 @@ def _texts(config: str, test: str, digest: str, overrides: Sequence[str]) -> lis
     ]
 
 
-def _put_back(kept: Mapping[str, Any], folder: Path) -> None:
-    """In one step: whoever looks for runs there sees it whole or not at all."""
+def _restore(kept: Mapping[str, Any], folder: Path) -> None:
+    """Write a run into a temporary folder and rename it, so that no command sees half of it."""
+    if not all(isinstance(kept.get(part), dict) for part in PARTS):
+        raise UnreadableError("what is kept is not a run")
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
         for test, of_test in kept["tests"].items():
-            _unpack_test(of_test, draft / test, folder)
+            _restore_test(of_test, draft / test, folder)
         files = dict(kept["files"])
         if kept["choices"]:
             files[CHOICES] = yaml.safe_dump({"hydra": {"runtime": {"choices": kept["choices"]}}})
@@ -204,10 +220,12 @@ def _put_back(kept: Mapping[str, Any], folder: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _unpack_test(kept: Mapping[str, Any], draft: Path, folder: Path) -> None:
-    """Word by word only the source is known: what a translation was made of went with its alignment."""
-    texts = _texts(kept["config"], draft.name, kept["digest"], kept["scores"].get("data_overrides") or [])
-    sentences = [text | {"hypothesis": said} for text, said in zip(texts, kept["hypotheses"], strict=True)]
+def _restore_test(kept: Mapping[str, Any], draft: Path, folder: Path) -> None:
+    """Write the scores and sentences of a test set; the words of translations are lost with their alignments."""
+    overrides = kept["scores"].get("data_overrides") or []
+    texts = _read_texts(kept["config"], draft.name, kept["digest"], overrides)
+    sentences = [text | {"hypothesis": line} for text, line in zip(texts, kept["hypotheses"], strict=True)]
     draft.mkdir(parents=True)
-    write_text(draft / "sentences.jsonl", "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in sentences))
+    lines = (json.dumps(sentence, ensure_ascii=False) for sentence in sentences)
+    write_text(draft / "sentences.jsonl", "".join(f"{line}\n" for line in lines))
     write_json(draft / "scores.json", {"run": str(folder)} | kept["scores"])

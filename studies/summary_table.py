@@ -1,139 +1,154 @@
-"""Systems on several test sets at once: how good each is, and what holds of all that was looked at."""
+"""The leaderboard of a study: every system on all test sets, with p corrected for all comparisons."""
 
 from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any, NamedTuple
 
 from nmt.evaluation.significance import holm
-from nmt.report.compare.mean_std import shown
-from nmt.report.compare.setting_differences import without_seed
-from nmt.report.render.markdown import Bold, apart, filled, p, signed, table, words
+from nmt.report.compare.mean_std import format_mean
+from nmt.report.load.run_names import remove_seed
+from nmt.report.render.markdown import format_difference, format_p, format_score_name, format_signed
+from nmt.report.render.table import Bold, Table
 
-LUCK = 0.05
+SIGNIFICANT = 0.05
+P_VALUES = ("p_sentences", "p_seeds")
 
 
-class Told(NamedTuple):
-    """A system beside the baseline on a test set, by one measure; p by itself, or as `corrected` gives it."""
+class Comparison(NamedTuple):
+    """A system against the baseline on a test set, by one measure."""
 
     measure: str
     test: str
     system: str
     value: float
     difference: float
-    by_sentences: float | None
-    by_seeds: float | None
+    p_sentences: float | None
+    p_seeds: float | None
 
     @property
     def holds(self) -> bool:
-        """Of other sentences, and of models trained anew."""
-        return None not in (self.by_sentences, self.by_seeds) and max(self.by_sentences, self.by_seeds) < LUCK
+        """True if other sentences and newly trained models would show the difference too."""
+        return None not in (self.p_sentences, self.p_seeds) and max(self.p_sentences, self.p_seeds) < SIGNIFICANT
 
 
-def in_short(tests: Mapping[str, Mapping[str, Any]]) -> str:
-    bleu = corrected(_of_bleu(tests))
-    others = [told for told in corrected(_of_rates(tests)) if (told.by_sentences or 1) < LUCK]
-    told_over_seeds = {told.test for told in bleu if told.by_seeds is not None}
-    spreads = {test: tables["spread_over_seeds"] for test, tables in tests.items() if test in told_over_seeds}
-    of_seeds = ", ".join(f"{over['deviation']:.2f} BLEU on {test}" for test, over in spreads.items())
-    both = f"; over seeds by the spread that all systems have together, {of_seeds}. What both find is in bold"
-    first = "The best on average first" if len(tests) > 1 else "The best first"
-    about = (
-        f"{first}. p are corrected (Holm) for the {len(bleu)} comparisons of this table: over "
-        f"sentences, of these runs{both if spreads else ''}. Δ has its 95 % interval over sentences, uncorrected."
-    )
-    lines = ["### In short", "", *([about, ""] if bleu else []), *_systems(tests, bleu), ""]
+def render_summary(tests: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the leaderboard, and a table of other differences that sentences show."""
+    by_bleu = correct(_compare_bleu(tests))
+    others = [one for one in correct(_compare_rates(tests)) if (one.p_sentences or 1) < SIGNIFICANT]
+    with_seeds = {one.test for one in by_bleu if one.p_seeds is not None}
+    deviations = {test: tables["spread_over_seeds"] for test, tables in tests.items() if test in with_seeds}
+    lines = [*([_introduce(by_bleu, tests, deviations), ""] if by_bleu else []), *_leaderboard(tests, by_bleu), ""]
     if others:
-        about = (
-            "What sentences tell apart otherwise, for each 100 words of the reference, or in per cent; p are corrected "
-            f"for all comparisons by a measure{', what both find is in bold' if spreads else ''}."
+        both = " Bold: over sentences and over seeds." if deviations else ""
+        text = (
+            "Other differences over sentences, for each 100 words of the reference or in per cent. The p are corrected "
+            f"for all comparisons by a measure.{both}"
         )
         heads = ["", "test set", "system", "", "Δ", "p (sentences)", "p (seeds)"]
-        lines += [about, "", *table(filled([heads, *map(_line_of, others)])), ""]
+        lines += [text, "", *Table(heads, [_row(one) for one in others]).drop_empty_columns().to_markdown(), ""]
     return "\n".join(lines)
 
 
-def _line_of(told: Told) -> list[str]:
-    return [words(told.measure), told.test, told.system, f"{told.value:.2f}", *_with_p(signed(told.difference), told)]
+def _introduce(by_bleu: Sequence[Comparison], tests: Mapping[str, Any], deviations: Mapping[str, Any]) -> str:
+    order = "The best on average first." if len(tests) > 1 else "The best first."
+    text = f"{order} The p are corrected (Holm) for the {len(by_bleu)} comparisons of this table."
+    if deviations:
+        pooled = ", ".join(f"{one['deviation']:.2f} BLEU on {test}" for test, one in deviations.items())
+        text += (
+            f" p over seeds uses the deviation of all systems together, {pooled}. Bold: over sentences and over seeds."
+        )
+    return f"{text} Δ has its 95 % interval over sentences, uncorrected."
 
 
-def _with_p(difference: str, told: Told) -> list[str]:
-    return [Bold(difference) if told.holds else difference, p(told.by_sentences), p(told.by_seeds)]
+def _row(one: Comparison) -> list[str]:
+    name, difference = format_score_name(one.measure), format_signed(one.difference)
+    return [name, one.test, one.system, f"{one.value:.2f}", *_with_p(difference, one)]
 
 
-def corrected(found: Sequence[Told]) -> list[Told]:
-    """By each measure, for all that were told by it on all test sets."""
-    places: dict[str, list[int]] = {}
-    for place, told in enumerate(found):
-        places.setdefault(told.measure, []).append(place)
-    done = list(found)
-    for of_measure in places.values():
-        for kind in ("by_sentences", "by_seeds"):
-            known = [place for place in of_measure if getattr(found[place], kind) is not None]
-            for place, value in zip(known, holm([getattr(found[place], kind) for place in known]), strict=True):
-                done[place] = done[place]._replace(**{kind: value})
-    return done
+def _with_p(difference: str, one: Comparison) -> list[str]:
+    return [Bold(difference) if one.holds else difference, format_p(one.p_sentences), format_p(one.p_seeds)]
 
 
-def _of_bleu(tests: Mapping[str, Mapping[str, Any]]) -> list[Told]:
+def correct(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Correct p for all comparisons by the same measure, on all test sets (Holm)."""
+    corrected = list(comparisons)
+    for measure in dict.fromkeys(one.measure for one in comparisons):
+        for kind in P_VALUES:
+            places = [
+                place
+                for place, one in enumerate(comparisons)
+                if one.measure == measure and getattr(one, kind) is not None
+            ]
+            values = holm([getattr(comparisons[place], kind) for place in places])
+            for place, value in zip(places, values, strict=True):
+                corrected[place] = corrected[place]._replace(**{kind: value})
+    return corrected
+
+
+def _compare_bleu(tests: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
     return [
-        Told("bleu", test, name, row["scores"]["bleu"]["mean"], to_it["bleu"], *_p_of(to_it))
+        Comparison(
+            "bleu",
+            test,
+            name,
+            row["scores"]["bleu"]["mean"],
+            difference["bleu"],
+            difference["by_sentence"]["p_bootstrap"],
+            difference["p_seeds"],
+        )
         for test, tables in tests.items()
-        for name, row in _by_name(tables["systems"]).items()
-        if (to_it := row["difference"])
+        for name, row in _rows_by_name(tables["systems"]).items()
+        if (difference := row["difference"])
     ]
 
 
-def _p_of(difference: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    return difference["by_sentence"]["p_bootstrap"], difference["p_seeds"]
-
-
-def _of_rates(tests: Mapping[str, Mapping[str, Any]]) -> list[Told]:
-    told = [
-        Told(measure, test, name, rate["value"], rate["difference"], rate["p"], rate["p_seeds"])
+def _compare_rates(tests: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
+    comparisons = [
+        Comparison(measure, test, name, rate["value"], rate["difference"], rate["p"], rate["p_seeds"])
         for test, tables in tests.items()
-        for name, row in _by_name(tables["systems"]).items()
+        for name, row in _rows_by_name(tables["systems"]).items()
         if row["system"] != tables["baseline"]
         for kind in ("adequacy", "alignment")
         for measure, rate in tables.get(kind, {}).get(row["system"], {}).items()
     ]
-    measures = list(dict.fromkeys(one.measure for one in told))
-    return sorted(told, key=lambda one: measures.index(one.measure))
+    measures = list(dict.fromkeys(one.measure for one in comparisons))
+    return sorted(comparisons, key=lambda one: measures.index(one.measure))
 
 
-def _systems(tests: Mapping[str, Mapping[str, Any]], told: Sequence[Told]) -> list[str]:
-    """A line a system; last what was not on all test sets."""
-    rows = {test: _by_name(tables["systems"]) for test, tables in tests.items()}
+def _leaderboard(tests: Mapping[str, Mapping[str, Any]], by_bleu: Sequence[Comparison]) -> list[str]:
+    """Return a row for each system; those that are not on all test sets come last."""
+    rows = {test: _rows_by_name(tables["systems"]) for test, tables in tests.items()}
     systems = dict.fromkeys(system for of_test in rows.values() for system in of_test)
     scored = {system: [of_test[system] for of_test in rows.values() if system in of_test] for system in systems}
-    bleu = {system: mean(row["scores"]["bleu"]["mean"] for row in of_it) for system, of_it in scored.items()}
-    known = {(one.test, one.system): one for one in told}
+    bleu = {system: mean(row["scores"]["bleu"]["mean"] for row in of_system) for system, of_system in scored.items()}
+    comparisons = {(one.test, one.system): one for one in by_bleu}
     metrics = {tables["validation"] for tables in tests.values()}
     metric = metrics.pop() if len(metrics) == 1 else None
     heads = ["system", "n", "parameters", metric or ""]
-    heads += [cell for test in tests for cell in (f"BLEU {test}", "Δ", "p (sentences)", "p (seeds)")]
+    heads += [head for test in tests for head in (f"BLEU {test}", "Δ", "p (sentences)", "p (seeds)")]
     lines = []
     for system in sorted(systems, key=lambda system: (-len(scored[system]), -bleu[system])):
         first = scored[system][0]
         count = " / ".join(dict.fromkeys(str(len(row["runs"])) for row in scored[system]))
         parameters = "" if first["parameters"] is None else f"{first['parameters']:,}"
-        cells = [system, count, parameters, shown(first["validation"]) if metric else ""]
+        cells = [system, count, parameters, format_mean(first["validation"]) if metric else ""]
         for test, tables in tests.items():
-            cells += _on(rows[test].get(system), tables["baseline"], known.get((test, system)))
+            cells += _cells(rows[test].get(system), tables["baseline"], comparisons.get((test, system)))
         lines.append(cells)
-    return table(filled([heads, *lines]))
+    return Table(heads, lines).drop_empty_columns().to_markdown()
 
 
-def _by_name(systems: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Without the seed, which is in the name where there is but one: there may be two on another test set."""
-    bare = [without_seed(row["system"]) for row in systems]
+def _rows_by_name(systems: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the rows by name without the seed, which stands in a name only where a system has one seed."""
+    bare = [remove_seed(row["system"]) for row in systems]
     return {name if bare.count(name) == 1 else row["system"]: row for name, row in zip(bare, systems, strict=True)}
 
 
-def _on(row: Mapping[str, Any] | None, baseline: str, told: Told | None) -> list[str]:
-    """What a test set's columns say."""
+def _cells(row: Mapping[str, Any] | None, baseline: str, comparison: Comparison | None) -> list[str]:
+    """Return the cells of one test set."""
     if row is None:
         return [""] * 4
-    bleu = shown(row["scores"]["bleu"])
-    if told is None:
+    bleu = format_mean(row["scores"]["bleu"])
+    if comparison is None:
         return [bleu, "baseline" if row["system"] == baseline else "", "", ""]
-    return [bleu, *_with_p(apart(row["difference"]), told)]
+    return [bleu, *_with_p(format_difference(row["difference"]), comparison)]

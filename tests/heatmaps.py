@@ -12,7 +12,7 @@ class Heatmap:
         self.source, self.target = self.heads.all_text_contents(), self.words.all_text_contents()
 
     def is_at_rest(self) -> bool:
-        marked = self.place.locator("th.pointed").count()
+        marked = self.place.locator("th.highlighted").count()
         return self.readout.inner_text() == "01 · point at a word or a square" and not marked
 
     def tells_of_word(self, row: int, number: str, likely: str) -> bool:
@@ -56,6 +56,6 @@ def _check_pointing(heatmap: Heatmap, number: str) -> None:
     words = f"{re.escape(heatmap.target[row])} ← {re.escape(heatmap.source[column])}"
     told = re.fullmatch(rf"{words} ({number})", heatmap.readout.inner_text())
     assert abs(float(told[1]) - float(square.text_content())) < 0.0051
-    assert heatmap.place.locator("th.pointed").all_text_contents() == [heatmap.source[column]]
+    assert heatmap.place.locator("th.highlighted").all_text_contents() == [heatmap.source[column]]
     heatmap.page.mouse.move(0, 0)
     assert heatmap.is_at_rest()

@@ -1,1 +1,1 @@
-"""Commands: one file each, arguments in, text out."""
+"""Commands: a file for each, arguments in, text out."""

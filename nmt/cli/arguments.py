@@ -5,29 +5,43 @@ import sys
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because the configuration files use them
-from nmt.config.schema import defaults_of, misfit
+from nmt.config.schema import find_misfit, load_defaults
 from nmt.errors import ConfigurationError
 
 
 def read_arguments(
-    name: str, arguments: list[str], usage: str, *, takes_data: bool = False
+    command: str, arguments: list[str], usage: str, *, takes_data: bool = False
 ) -> tuple[DictConfig, list[str]]:
-    """KEY=VALUE arguments over conf/NAME.yaml; with `takes_data` those that begin with `data.` are
-    given back as they are, for the run's own data settings."""
-    if any(argument in ("-h", "--help", "help") for argument in arguments):
-        print(usage.strip())
-        sys.exit(0)
-    known = defaults_of(name)
-    OmegaConf.set_struct(known, True)
+    """Read KEY=VALUE arguments over the defaults in conf/COMMAND.yaml.
+
+    Args:
+        command: the name of the command.
+        arguments: its arguments.
+        usage: the text of --help.
+        takes_data: accept keys that begin with `data.`, for the data settings of the run.
+
+    Returns:
+        The settings, and the `data.` arguments as they are.
+    """
+    exit_after_help(arguments, usage)
+    defaults = load_defaults(command)
+    OmegaConf.set_struct(defaults, True)
     for argument in arguments:
         if "=" not in argument:
-            raise ConfigurationError(f"{argument}: arguments are KEY=VALUE, such as run=FOLDER; --help says more")
-    of_data = [argument for argument in arguments if takes_data and argument.startswith("data.")]
-    if takes_data and (named := [argument for argument in arguments if argument.startswith("test=")]):
-        raise ConfigurationError(f"{named[0]}: no such key; a test set is chosen by data.{named[0]}")
-    given = OmegaConf.from_dotlist([argument for argument in arguments if argument not in of_data])
-    settings = OmegaConf.merge(known, given)
+            raise ConfigurationError(f"{argument}: not KEY=VALUE. Fix: such as run=FOLDER; --help explains the keys")
+        if takes_data and argument.startswith("test="):
+            raise ConfigurationError(f"{argument}: no such key. Fix: data.{argument}")
+    data_overrides = [argument for argument in arguments if takes_data and argument.startswith("data.")]
+    given = OmegaConf.from_dotlist([argument for argument in arguments if argument not in data_overrides])
+    settings = OmegaConf.merge(defaults, given)
     for key, value in given.items():
-        if wrong := misfit(key, value, known[key]):
-            raise ConfigurationError(wrong)
-    return settings, of_data
+        if problem := find_misfit(key, value, defaults[key]):
+            raise ConfigurationError(problem)
+    return settings, data_overrides
+
+
+def exit_after_help(arguments: list[str], usage: str) -> None:
+    """Print the usage and exit if the arguments ask for help."""
+    if {"-h", "--help", "help"} & set(arguments):
+        print(usage.strip())
+        sys.exit(0)

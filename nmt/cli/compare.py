@@ -1,8 +1,10 @@
-"""Compare runs: python compare.py RUN_OR_SWEEP … [output=compare.html] [test=NAME] [baseline=RUN] [resamples=1000]
+"""Compare runs, on a page that opens from the disk and in tables.
 
-Folders of runs, of sweeps, or of many of either. Writes one page that opens from the disk, and its tables beside it as
-Markdown and JSON: leaderboard, learning curves, settings, BLEU by length, every sentence with its alignments. What
-cannot be compared is listed there with the reason. Keys and defaults stand in conf/compare.yaml.
+    python compare.py RUN_OR_SWEEP … [output=compare.html] [test=NAME] [baseline=RUN] [resamples=1000]
+
+Give folders of runs, of sweeps, or folders that hold such folders. The page has the leaderboard, learning curves,
+settings, BLEU by length and every sentence with its alignments; the tables lie beside it, as Markdown and as JSON.
+Runs that cannot be compared are listed with the reason. All keys and their defaults are in conf/compare.yaml.
 """
 
 import sys
@@ -12,82 +14,97 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from nmt.cli.arguments import read_arguments
-from nmt.cli.exit_status import in_plain_words
-from nmt.config.schema import defaults_of
+from nmt.cli.exit_status import exit_with_one_line_errors
+from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError, UserError
-from nmt.evaluation.by_length import ENOUGH
-from nmt.report.compare.statistics import tabulated
-from nmt.report.compare.systems import Field, compared
-from nmt.report.render.html_page import assembled, contents
-from nmt.report.render.markdown import markdown
-from nmt.system.files import writable, write_json, write_text
+from nmt.evaluation.by_length import MIN_SENTENCES
+from nmt.report.compare.statistics import compute_tables
+from nmt.report.compare.systems import ComparedSystems, find_systems
+from nmt.report.load.evaluated_runs import load_runs
+from nmt.report.load.learning_curves import load_curves
+from nmt.report.render.html_page import render_page
+from nmt.report.render.markdown import render_comparison
+from nmt.report.render.page_payload import pack_alignments
+from nmt.system.files import check_writable, write_json, write_text
 
 
-def folders_and_keys(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Folders of sweeps have = in their names: KEY=VALUE is what begins with a key there is."""
-    known = [str(key) for key in defaults_of("compare")]
-    keys, folders = [], []
+def compare(folders: Sequence[str], settings: DictConfig) -> str:
+    """Write the page and its tables; return a line that sums them up."""
+    output = _check_settings(settings)
+    if not folders:
+        raise UserError("nothing to compare. Fix: python compare.py RUN_OR_SWEEP … (--help explains more)")
+
+    # load: folders that anyone may have written → frozen values; curves and alignments only of what is compared
+    loaded = load_runs(folders, settings.test)
+    compared = find_systems(loaded, settings.baseline)
+    _check_together(settings.together, compared)
+    curves = {run.folder: load_curves(run) for run in compared.runs}
+    alignments, alignment_notes = pack_alignments(compared.runs, settings.megabytes * 1e6)
+    notes = [
+        {"run": run.name, "note": note}
+        for run, lost in zip(compared.runs, alignment_notes, strict=True)
+        for note in (*run.notes, *lost, *curves[run.folder].notes)
+    ]
+
+    # compare: values → statistics
+    drawing = {"resamples": settings.resamples, "together": settings.together}
+    tables = compute_tables(compared, curves, notes, drawing)
+
+    # render: statistics → HTML, Markdown, JSON
+    write_text(output, render_page(tables, compared, curves, alignments))
+    write_text(output.with_suffix(".md"), render_comparison(tables))
+    write_json(output.with_suffix(".json"), tables)
+    size = f"{output.stat().st_size / 1e6:.1f} MB"
+    return f"{output}, {output.stem}.md, {output.stem}.json: {_sum_up(compared)}; {size}"
+
+
+def _sum_up(compared: ComparedSystems) -> str:
+    sentences = len(compared.runs[0].evaluation.sentences)
+    counts = ((len(compared.systems), "system"), (len(compared.runs), "run"), (sentences, "sentence"))
+    systems, runs, sentences = (f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts)
+    others = f"; {len(compared.left_out)} not compared" if compared.left_out else ""
+    return f"{systems} of {runs} on {compared.test}, {sentences}{others}"
+
+
+def _check_settings(settings: DictConfig) -> Path:
+    """Return the path of the page, after a check that it can be written."""
+    output = Path(str(settings.output))
+    if output.suffix != ".html":
+        fix = f"output={output.with_suffix('.html')}, beside which .md and .json are written"
+        raise ConfigurationError(f"output={output}: must end with .html. Fix: {fix}")
+    for key, least in (("resamples", 1), ("together", 1), ("megabytes", 0)):
+        if settings[key] is None or settings[key] < least:
+            raise ConfigurationError(f"{key}={settings[key]}: must be at least {least}")
+    check_writable(output.parent, f"output={output}")
+    return output
+
+
+def _check_together(together: int, compared: ComparedSystems) -> None:
+    """Refuse few blocks of sentences: with two of them, p is too small for half of the pairs of equal systems."""
+    sentences = len(compared.runs[0].evaluation.sentences)
+    if together > 1 and sentences < MIN_SENTENCES * together:
+        blocks = f"the {sentences} sentences of {compared.test} make fewer than {MIN_SENTENCES} blocks"
+        raise ConfigurationError(f"together={together}: {blocks}. Fix: together={max(1, sentences // MIN_SENTENCES)}")
+
+
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the folders and the KEY=VALUE arguments; a folder may have = in its name, but not behind a key."""
+    known = [str(key) for key in load_defaults("compare")]
+    folders, keys = [], []
     for argument in arguments:
         key, is_pair, _ = argument.partition("=")
         if (is_pair and key in known) or argument in ("-h", "--help", "help"):
             keys.append(argument)
         elif is_pair and "/" not in argument and not Path(argument).exists():
-            raise ConfigurationError(f"{argument}: no such key and no such folder; keys are {', '.join(known)}")
+            raise ConfigurationError(f"{argument}: no such key and no such folder. Fix: keys are {', '.join(known)}")
         else:
             folders.append(argument)
     return folders, keys
 
 
-def compare(folders: Sequence[str], settings: DictConfig) -> str:
-    """Writes the page and its tables; one line that says what was compared."""
-    output = _output(settings)
-    if not folders:
-        raise UserError("nothing to compare: python compare.py RUN_OR_SWEEP …; --help says more")
-    found = compared(folders, settings.test, settings.baseline)
-    content = contents(found, settings.megabytes * 1e6)
-    tables = tabulated(found, settings.resamples, _together(settings.together, found))
-    write_text(output, assembled(tables, content))
-    write_text(output.with_suffix(".md"), markdown(tables))
-    write_json(output.with_suffix(".json"), tables)
-    return f"{output}, {output.stem}.md, {output.stem}.json: {_said(found)}; {output.stat().st_size / 1e6:.1f} MB"
-
-
-def _said(found: Field) -> str:
-    sentences = len(found.runs[0].on.sentences)
-    counts = ((len(found.systems), "system"), (len(found.runs), "run"), (sentences, "sentence"))
-    systems, runs, sentences = (f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts)
-    others = f"; {len(found.left_out)} not compared" if found.left_out else ""
-    return f"{systems} of {runs} on {found.test}, {sentences}{others}"
-
-
-def _output(settings: DictConfig) -> Path:
-    output = Path(str(settings.output))
-    if output.suffix != ".html":
-        raise ConfigurationError(f"output={output}: must end with .html; the tables lie beside it as .md and .json")
-    for key, least in (("resamples", 1), ("together", 1), ("megabytes", 0)):
-        if settings[key] is None or settings[key] < least:
-            raise ConfigurationError(f"{key}={settings[key]}: must be at least {least}")
-    writable(output.parent, f"output={output}")
-    return output
-
-
-def _together(together: int, found: Field) -> int:
-    """Of few pieces a bootstrap makes too much: by two of them every second of two equal systems differs."""
-    sentences = len(found.runs[0].on.sentences)
-    if together > 1 and sentences < ENOUGH * together:
-        raise ConfigurationError(
-            f"together={together}: {found.test} has {sentences} sentences, which are to be {ENOUGH} pieces at least: "
-            f"together={max(1, sentences // ENOUGH)}"
-        )
-    return together
-
-
-def run() -> None:
-    folders, keys = folders_and_keys(sys.argv[1:])
+@exit_with_one_line_errors
+def main() -> None:
+    """Compare the runs that the command line names."""
+    folders, keys = split_arguments(sys.argv[1:])
     settings, _ = read_arguments("compare", keys, usage=__doc__)
     print(compare(folders, settings))
-
-
-def main() -> None:
-    with in_plain_words():
-        run()

@@ -1,80 +1,165 @@
-"""Score a run: python evaluate.py run=FOLDER [data.test=NAME] [beam=5] [unknown=keep|copy|translate] [as_json=true]
+"""Evaluate a run, or score files: one of five tasks.
 
-Several runs are scored as one by 'runs=[FOLDER,FOLDER]'. Other keys, with their defaults, stand in conf/evaluate.yaml
-and conf/search.yaml. Writes FOLDER/<test set>/{scores.json,hypotheses.txt,sentences.jsonl,alignments.npz}, and prints
-the scores.
+    python evaluate.py run=FOLDER [data.test=NAME] [KEY=VALUE …]
+    python evaluate.py run=FOLDER 'score=[SOURCE,TARGET]'
+    python evaluate.py run=FOLDER 'rescore=[SOURCE,NBEST]' [rescore_weight=1]
+    python evaluate.py links=FILE gold=FILE
+    python evaluate.py hypotheses=FILE reference=FILE
 
-What a run thinks of given translations: 'score=[SOURCE,TARGET]', a line of log-probabilities for each pair;
-'rescore=[SOURCE,NBEST]', an n-best list ranked anew: number ||| text ||| score + rescore_weight · mean ||| score |||
-mean, which is this run's log-probability per word. Without a run: links=FILE gold=FILE, the error rate of any aligner's
-links; hypotheses=FILE reference=FILE, the scores of any system's translations.
+1. Translate a test set, score the translations, and write scores.json, hypotheses.txt, sentences.jsonl, links.txt and
+   alignments.npz to FOLDER/<test set>/.
+2. Print the log-probability of each given translation, and its mean per word.
+3. Rank an n-best list, best first: number ||| text ||| together ||| score ||| mean. The mean is the run's
+   log-probability per word, and together = score + rescore_weight · mean.
+4. Print the alignment error rate of any aligner's links.
+5. Print the scores of any system's translations.
+
+For an ensemble write 'runs=[FOLDER,FOLDER]' instead of run=FOLDER. All keys and their defaults are in
+conf/evaluate.yaml and conf/search.yaml. The most used ones:
+
+- beam=5: the width of the beam search; 1 is greedy search.
+- unknown=keep|copy|translate: what to do with unknown words.
+- output=FOLDER: write the results elsewhere.
+- as_json=true: print JSON and nothing else.
 """
 
 import json
 import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig
 
 from nmt.cli.arguments import read_arguments
-from nmt.cli.exit_status import in_plain_words
+from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.errors import ConfigurationError
 
-WITHOUT_TEST_SET = (("score",), ("rescore",), ("links", "gold"), ("hypotheses", "reference"))  # what belongs together
+if TYPE_CHECKING:
+    from nmt.evaluation.run_evaluation import Evaluation
+
+# Modules of nmt.evaluation are imported by the tasks, because torch and sacrebleu take seconds to import.
 
 
-def run() -> None:
-    settings, of_data = read_arguments("evaluate", sys.argv[1:], usage=__doc__, takes_data=True)
-    given = [key for keys in WITHOUT_TEST_SET for key in keys if settings[key] is not None]
-    if given and of_data:
-        raise ConfigurationError(f"{of_data[0]}: {given[0]}= scores what it names, and no test set; leave one out")
-    if not any(set(given) <= set(keys) for keys in WITHOUT_TEST_SET):
-        raise ConfigurationError(f"{'=, '.join(given)}=: each says what is to be scored; leave all but one out")
-    if settings.links is not None or settings.gold is not None:
-        from nmt.evaluation.attention_alignment import score_links
+@exit_with_one_line_errors
+def main() -> None:
+    """Score what the command line names."""
+    settings, data_overrides = read_arguments("evaluate", sys.argv[1:], usage=__doc__, takes_data=True)
+    keys = choose_task(settings, data_overrides)
+    TASKS[keys](settings, data_overrides)
 
-        show(score_links(settings), settings.as_json)
-        return
-    if settings.hypotheses is not None or settings.reference is not None:
-        from nmt.evaluation.hypothesis_files import score_hypotheses
 
-        show(score_hypotheses(settings), settings.as_json)
-        return
-    if settings.score is not None or settings.rescore is not None:
-        from nmt.evaluation.forced_scoring import score_pairs
-        from nmt.evaluation.rescoring import rescore
-        from nmt.translate.loading import opened
+def choose_task(settings: DictConfig, data_overrides: list[str]) -> tuple[str, ...]:
+    """Return the keys of `TASKS` for the given settings."""
+    given = [key for keys in TASKS for key in keys if settings[key] is not None]
+    if given and data_overrides:
+        raise ConfigurationError(
+            f"{data_overrides[0]}: has no effect with {given[0]}=, which scores no test set. Fix: leave out one of them"
+        )
+    for keys in TASKS:
+        if set(given) <= set(keys):
+            return keys
+    raise ConfigurationError(f"{'=, '.join(given)}=: belong to different tasks. Fix: leave out all but one")
 
-        _, translator = opened(settings)
-        for line in (score_pairs if settings.rescore is None else rescore)(translator, settings):
-            print(line)
-        return
-    from nmt.evaluation.test_set import evaluate
 
-    result = evaluate(settings, of_data)
+def evaluate_test_set(settings: DictConfig, data_overrides: list[str]) -> None:
+    """Evaluate a run, and print sentences and scores."""
+    from nmt.evaluation.run_evaluation import evaluate
+
+    evaluation = evaluate(settings, data_overrides)
+    scores = evaluation.scores
     if settings.as_json:
-        print(json.dumps(result, indent=2, ensure_ascii=False))
+        print_json(scores)
         return
-    print(f"{result['test']}, {result['sentences']} sentences, beam {result['search']['beam']}:")
-    show(result["scores"], as_json=False)
-    if result["by_frequency"]:
-        show_by_frequency(result["by_frequency"])
-    print(f"in {result['run']}/{result['test']}/: scores.json, hypotheses.txt, sentences.jsonl, links.txt, …")
+    if settings.show:
+        print_sentences(evaluation, settings.show)
+    print(f"{scores['test']}, {scores['sentences']} sentences, beam {scores['search']['beam']}:")
+    print_scores(scores["scores"], as_json=False)
+    if scores["by_frequency"]:
+        print_frequency_table(scores["by_frequency"])
+    print(f"in {scores['run']}/{scores['test']}/: scores.json, hypotheses.txt, sentences.jsonl, links.txt, …")
 
 
-def show(scores: dict, as_json: bool) -> None:
+def print_pair_scores(settings: DictConfig, _: list[str]) -> None:
+    """Print the log-probabilities of given translations."""
+    from nmt.evaluation.forced_scoring import score_pairs
+    from nmt.translate.loading import load_translator
+
+    print_lines(score_pairs(load_translator(settings)[1], settings))
+
+
+def print_rescored(settings: DictConfig, _: list[str]) -> None:
+    """Print an n-best list ranked with the log-probabilities of a run."""
+    from nmt.evaluation.rescoring import rescore
+    from nmt.translate.loading import load_translator
+
+    print_lines(rescore(load_translator(settings)[1], settings))
+
+
+def print_link_scores(settings: DictConfig, _: list[str]) -> None:
+    """Print the scores of an aligner's links."""
+    from nmt.evaluation.link_files import score_links
+
+    print_scores(score_links(settings), settings.as_json)
+
+
+def print_hypothesis_scores(settings: DictConfig, _: list[str]) -> None:
+    """Print the scores of a system's translations."""
+    from nmt.evaluation.hypothesis_files import score_hypotheses
+
+    print_scores(score_hypotheses(settings), settings.as_json)
+
+
+TASKS = {  # keys that start a task; without any of them a test set is evaluated
+    (): evaluate_test_set,
+    ("score",): print_pair_scores,
+    ("rescore",): print_rescored,
+    ("links", "gold"): print_link_scores,
+    ("hypotheses", "reference"): print_hypothesis_scores,
+}
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines as they come."""
+    for line in lines:
+        print(line)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print indented JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_scores(scores: dict[str, Any], as_json: bool) -> None:
+    """Print a score per line, with its signature if it has one; or JSON."""
     if as_json:
-        print(json.dumps(scores, indent=2, ensure_ascii=False))
+        print_json(scores)
         return
     for name, value in scores.items():
         score, signature = (value["score"], value["signature"]) if isinstance(value, dict) else (value, "")
         print(f"  {name:<22} {score:>8.2f}  {signature}")
 
 
-def show_by_frequency(buckets: list[dict]) -> None:
+def print_frequency_table(buckets: list[dict[str, Any]]) -> None:
+    """Print precision, recall and F1 of words by their frequency in the training text."""
     print(f"  {'words in training':<22} {'in references':>13} {'precision':>10} {'recall':>8} {'F1':>8}")
-    for one in buckets:
-        rates = f"{one['precision']:>10.2f} {one['recall']:>8.2f} {one['f1']:>8.2f}"
-        print(f"  {one['name']:<22} {one['reference_words']:>13} {rates}")
+    for bucket in buckets:
+        rates = f"{bucket['precision']:>10.2f} {bucket['recall']:>8.2f} {bucket['f1']:>8.2f}"
+        print(f"  {bucket['name']:<22} {bucket['reference_words']:>13} {rates}")
 
 
-def main() -> None:
-    with in_plain_words():
-        run()
+def print_sentences(evaluation: "Evaluation", count: int) -> None:
+    """Print the first sentences with their links, and draw their alignments."""
+    from nmt.evaluation.result_files import write_heatmap
+    from nmt.translate.alignment import link_words
+
+    pairs, translations = evaluation.test.pairs[:count], evaluation.translated.translations
+    for number, (pair, translation) in enumerate(zip(pairs, translations, strict=False)):
+        links = " ".join(
+            f"{translation.target[target]}←{translation.source[source]}"
+            for source, target in link_words(translation.word_alignment())
+        )
+        print(f"\nsource       {pair.source}\nreference    {pair.target}\ntranslation  {translation.text}")
+        print(f"alignment    {links}")
+        if translation.alignment.size:
+            print(f"heatmap      {write_heatmap(evaluation.folder, number, translation)}")
+    print()

@@ -1,27 +1,34 @@
-"""Train a model: python train.py [GROUP=CHOICE …] [KEY=VALUE …]; python train.py --help says more."""
+"""Train a model: python train.py [GROUP=CHOICE …] [KEY=VALUE …]; python train.py --help lists the choices."""
 
+import os
 import sys
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 import nmt.config.resolvers
-import nmt.runs.identity  # noqa: F401
-from nmt.cli.exit_status import in_plain_words, leaves_at_once
-from nmt.config.overrides import sweep_first
-from nmt.config.schema import CONFIGURATIONS
-from nmt.runs.stored_overrides import repeating
+import nmt.runs.identity  # noqa: F401, because the configuration files use its resolvers
+from nmt.cli.exit_status import exit_on_job_error, exit_with_one_line_errors
+from nmt.config.overrides import prepare_arguments
+from nmt.config.schema import CONF_DIR, check_composed_config, check_overrides
+from nmt.runs.stored_overrides import repeat_run
 
 
-@hydra.main(version_base="1.3", config_path=str(CONFIGURATIONS), config_name="config")
-@leaves_at_once
+@hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="config")
 def train_composed(config: DictConfig) -> float | None:
-    from nmt.training.experiment import train
+    """Check the composed configuration and train; return the best validation score, for sweepers."""
+    with exit_on_job_error():
+        check_overrides(HydraConfig.get().overrides.task)
+        check_composed_config(config)
+        from nmt.training.experiment import train  # here, because torch and Lightning take seconds to import
 
-    return train(config)
+        return train(config)
 
 
+@exit_with_one_line_errors
 def main() -> None:
-    with in_plain_words():
-        sys.argv[1:] = sweep_first(repeating(sys.argv[1:]))
-        train_composed()
+    """Train what the command line composes."""
+    sys.argv[1:] = prepare_arguments(repeat_run(sys.argv[1:]))
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # because Hydra then raises errors instead of printing them
+    train_composed()

@@ -1,16 +1,24 @@
-"""Translate text: python translate.py run=FOLDER [beam=5] [nbest=1] [format=json] [alignments=true] < source > target
+"""Translate text with a trained model or an ensemble: raw text in, detokenized text out, line for line.
 
-Several runs with the same vocabularies translate as one: 'runs=[FOLDER,FOLDER]' [average=probabilities|logs]. Other
-keys, with their defaults, stand in conf/translate.yaml and conf/search.yaml. Raw text in, written text out, line for
-line. A page in the browser, runs side by side: 'runs=[FOLDER,FOLDER]' serve=true [port=8000].
+    python translate.py run=FOLDER [KEY=VALUE …] < source > target
+    python translate.py 'runs=[FOLDER,FOLDER]' [average=probabilities|logs] < source > target
+    python translate.py 'runs=[FOLDER,FOLDER]' serve=true [port=8000]
+
+The second command translates with an ensemble; its runs must have the same vocabularies. The third serves a page in
+the browser, where runs translate side by side. All keys and their defaults are in conf/translate.yaml and
+conf/search.yaml. The most used ones:
+
+- beam=5: the width of the beam search; 1 is greedy search.
+- nbest=N: N lines for each line: number ||| text ||| score, as Moses writes them.
+- alignments=true: links follow after a tab, or after ||| with nbest: source word-target word, from 0.
+- format=json: an object a line, with words, scores and links.
+- input=FILE output=FILE: files instead of standard input and output.
 """
 
-import gzip
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from itertools import product, zip_longest
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -18,169 +26,102 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from nmt.cli.arguments import read_arguments
-from nmt.cli.exit_status import in_plain_words
-from nmt.data.text_files import lines_of, open_text
-from nmt.errors import ConfigurationError, DataError
-from nmt.translate.alignment import links, pharaoh
-from nmt.translate.loading import as_record, opened, replacing, search_of
-from nmt.translate.nbest import nbest_line
-from nmt.translate.text_translator import READ_AHEAD, Translation
+from nmt.cli.exit_status import exit_with_one_line_errors
+from nmt.data.text_files import open_text
+from nmt.errors import ConfigurationError
+from nmt.translate.alignment import format_pharaoh, link_words
+from nmt.translate.input_lines import add_prefixes, decode_lines
+from nmt.translate.loading import build_search, load_translator
+from nmt.translate.nbest import format_nbest_line
+from nmt.translate.output_file import check_output, open_output
+from nmt.translate.text_translator import READ_AHEAD, TranslatedLine, Translation
+from nmt.translate.unknown_words import make_replacer
 
 FORMATS = ("text", "json")
 
 
 def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: TextIO) -> None:
-    """Lines of text, or of JSON. With nbest > 1 text is number ||| text ||| score, as Moses writes it; with alignments,
-    links follow after a tab (or ` ||| `): source word-target word from 0, over the words the model sees."""
+    """Translate the lines of `input` or standard input, and write them to `output` or standard output."""
     if settings.format not in FORMATS:
-        raise ConfigurationError(f"format={settings.format}: choose {' or '.join(FORMATS)}")
-    how = search_of(settings)
-    file = _output(settings)
-    runs, translator = opened(settings)
-    replaced = replacing(runs, settings.unknown)
+        raise ConfigurationError(f"format={settings.format}: no such format. Fix: format=text or format=json")
+    search, path = build_search(settings), check_output(settings)
+    runs, translator = load_translator(settings)
+    replace_unknown = make_replacer(runs[0], settings.unknown)
     with ExitStack() as stack:
-        source, name = _input(settings, standard_input)
-        output = stack.enter_context(_written(file)) if file else standard_output
-        progress = stack.enter_context(_progress())
-        given: dict[int, str] = {}  # lines on their way through the model
-
-        def numbered() -> Iterator[tuple[str, str | None]]:
-            for number, (line, prefix) in enumerate(_with_prefixes(_lines(source, name), name, settings.prefixes)):
-                given[number] = line
-                yield line, prefix
-
+        source, name = _open_input(settings, standard_input)
+        output = stack.enter_context(open_output(path)) if path else standard_output
+        progress = stack.enter_context(_make_progress_bar())
+        # on a terminal, translate each line as soon as it is typed
         batch_size, read_ahead = (1, 1) if source.isatty() else (settings.batch_size, READ_AHEAD)
-        found = translator.lines(
-            numbered(),
-            how,
+        translated = translator.translate_lines(
+            add_prefixes(decode_lines(source, name), name, settings.prefixes),
+            search,
             batch_size=batch_size,
-            longest=settings.longest_line,
+            max_pieces=settings.longest_line,
             read_ahead=read_ahead,
         )
-        for number, line in enumerate(found):
-            if line.parts > 1 or line.cut:
-                _report_long(number + 1, line.parts, settings.longest_line, line.cut)
-            translations = [replaced(translation) for translation in line.translations]
-            for text in _formatted(number, given.pop(number), translations, settings):
+        for number, line in enumerate(translated):
+            _report_long_line(number + 1, line, settings.longest_line)
+            translations = [replace_unknown(translation) for translation in line.translations]
+            for text in _format(number, line.source, translations, settings):
                 output.write(f"{text}\n")
             if (number + 1) % (batch_size * read_ahead) == 0:
-                output.flush()  # after every line, a packed file would be half as large again
+                output.flush()  # not after every line, because a compressed file would be half as large again
             progress.update()
         output.flush()
 
 
-def _input(settings: DictConfig, standard_input: BinaryIO) -> tuple[BinaryIO, str]:
-    """And what it is called where something is wrong with it."""
+def _open_input(settings: DictConfig, standard_input: BinaryIO) -> tuple[BinaryIO, str]:
+    """Return the stream to read, and its name for errors."""
     if settings.input is None:
         return standard_input, "standard input"
     return open_text(Path(str(settings.input))), str(settings.input)
 
 
-def _output(settings: DictConfig) -> Path | None:
-    """The file to write, if any: none that is read, and nothing that is there and is no file, such as /dev/null."""
-    if settings.output is None:
-        return None
-    path = Path(str(settings.output))
-    if path.exists() and not path.is_file():
-        raise ConfigurationError(f"output={path}: is there, and no file; without output= standard output is written")
-    read = {key: Path(str(settings[key])) for key in ("input", "prefixes") if settings[key] is not None}
-    for written, (key, own) in product((path, _draft_of(path)), read.items()):
-        if written.exists() and own.exists() and own.samefile(written):
-            raise ConfigurationError(f"output={path}: would be written over {key}={own}; name another file")
-    return path
-
-
-def _formatted(number: int, line: str, found: list[Translation], settings: DictConfig) -> Iterator[str]:
-    if settings.format == "json":
-        translations = [as_record(translation, alignment=settings.alignments) for translation in found]
-        yield json.dumps({"line": number + 1, "source": line, "translations": translations}, ensure_ascii=False)
-    elif settings.nbest == 1:
-        yield _text_line(found[0], settings.alignments) if found else ""
-    else:
-        for translation in found:
-            yield _nbest_line(number, translation, settings.alignments)
-
-
-def _text_line(translation: Translation, alignments: bool) -> str:
-    return translation.text + (f"\t{pharaoh(links(translation.word_alignment()))}" if alignments else "")
-
-
-def _nbest_line(number: int, translation: Translation, alignments: bool) -> str:
-    linked = [pharaoh(links(translation.word_alignment()))] if alignments else []
-    return nbest_line(number, translation.text, f"{translation.score:.4f}", *linked)
-
-
-def _lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Bytes that are not UTF-8 are replaced and reported: a line is never lost."""
-    for number, raw in enumerate(lines_of(stream, name), start=1):
-        line = raw.decode("utf-8", errors="replace").strip()
-        if "\ufffd" in line and b"\xef\xbf\xbd" not in raw:
-            print(f"{name}, line {number}: not UTF-8; the bytes in question are read as \ufffd", file=sys.stderr)
-        yield line
-
-
-def _with_prefixes(lines: Iterator[str], name: str, prefixes: str | None) -> Iterator[tuple[str, str | None]]:
-    if prefixes is None:
-        yield from ((line, None) for line in lines)
-        return
-    for line, prefix in zip_longest(lines, _lines(open_text(Path(str(prefixes))), str(prefixes))):
-        if line is None or prefix is None:
-            shorter = name if line is None else prefixes
-            raise DataError(
-                f"prefixes={prefixes}: {shorter} has fewer lines; each line needs its own (it may be empty)"
-            )
-        yield line, prefix
-
-
-def _report_long(number: int, parts: int, longest: int, cut: bool) -> None:
-    how = [f"translated in {parts} parts"] * (parts > 1) + ["a single word longer than that was cut"] * cut
-    said = f"line {number}: longer than {longest} words or pieces (longest_line); {', '.join(how)}"
-    say = tqdm.write if sys.stderr.isatty() else print  # tqdm makes room for itself even where no bar is shown
-    say(said, file=sys.stderr)
-
-
-def _writer(suffix: str) -> Callable[..., TextIO]:
-    if suffix == ".zst":
-        import zstandard
-
-        return zstandard.open
-    return gzip.open if suffix == ".gz" else open
-
-
-def _draft_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[TextIO]:
-    """Under its name when it is whole; what was written before an interruption stays beside it."""
-    draft = _draft_of(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        opened = _writer(path.suffix)(draft, "wt", encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"output={path}: cannot be written ({error.strerror})") from None
-    with opened as stream:
-        yield stream
-    draft.replace(path)
-
-
-def _progress() -> tqdm:
-    """On standard error, where it takes long."""
+def _make_progress_bar() -> tqdm:
+    """Return a progress bar on standard error, shown only if translating takes longer than some seconds."""
     seconds = 1 if sys.stderr.isatty() else 30
     return tqdm(unit=" lines", file=sys.stderr, delay=5, mininterval=seconds, miniters=1, dynamic_ncols=True)
 
 
-def run() -> None:
+def _report_long_line(number: int, line: TranslatedLine, longest: int) -> None:
+    actions = [f"translated in {line.parts} parts"] * (line.parts > 1) + ["cut off the end of a single word"] * line.cut
+    if actions:
+        write = tqdm.write if sys.stderr.isatty() else print  # tqdm.write keeps the progress bar in one piece
+        message = f"line {number}: longer than {longest} words or pieces (longest_line); {', '.join(actions)}"
+        write(message, file=sys.stderr)
+
+
+def _format(number: int, source: str, translations: list[Translation], settings: DictConfig) -> Iterator[str]:
+    """Yield the output lines of an input line, whose number counts from 0."""
+    if settings.format == "json":
+        records = [translation.to_dict(alignment=settings.alignments) for translation in translations]
+        yield json.dumps({"line": number + 1, "source": source, "translations": records}, ensure_ascii=False)
+    elif settings.nbest > 1:
+        for translation in translations:
+            yield _format_nbest(number, translation, settings.alignments)
+    elif translations:
+        yield translations[0].text + (f"\t{_format_links(translations[0])}" if settings.alignments else "")
+    else:
+        yield ""  # because a blank line stays blank
+
+
+def _format_nbest(number: int, translation: Translation, alignments: bool) -> str:
+    links = [_format_links(translation)] if alignments else []
+    return format_nbest_line(number, translation.text, f"{translation.score:.4f}", *links)
+
+
+def _format_links(translation: Translation) -> str:
+    return format_pharaoh(link_words(translation.word_alignment()))
+
+
+@exit_with_one_line_errors
+def main() -> None:
+    """Translate, or serve the page if serve=true."""
     settings, _ = read_arguments("translate", sys.argv[1:], usage=__doc__)
     if settings.serve:
         from nmt.web.server import serve
 
         serve(settings)
-        return
-    translate(settings, sys.stdin.buffer, sys.stdout)
-
-
-def main() -> None:
-    with in_plain_words():
-        run()
+    else:
+        translate(settings, sys.stdin.buffer, sys.stdout)

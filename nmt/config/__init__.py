@@ -1,1 +1,1 @@
-"""Settings: compose them, check them, explain what is wrong with them."""
+"""Settings: compose them, check them, compare them, and explain what is wrong with them."""

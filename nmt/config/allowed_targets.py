@@ -1,9 +1,8 @@
-"""What a stored configuration may name and refer to: opening a run must not run, fetch or tell anything else."""
+"""Check what a stored configuration names and refers to: to open a run must not run, fetch or reveal anything else."""
 
 import re
 import traceback
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,75 +11,71 @@ import hydra.utils
 from nmt.errors import UserError, first_line
 
 PACKAGE = str(Path(__file__).parents[1])
-TRUSTED = ("nmt.model.", "nmt.data.", "torch.nn.init.")
-READ = ("model", "data")  # of a stored configuration, with what these refer to
-# What stored settings may refer to: each other, sizes computed from them, and where data lie; nothing else of whoever
-# opens the run: no other variable of the environment, which may be a secret.
-REFERRED = r"(?:(?:twice|half|default):|oc\.env:NMT_(?:DATA|CACHE)[,}]|(?P<section>\w+)[.\w]*\})"
-REFERENCE = re.compile(rf"\$\{{{REFERRED}")
+ALLOWED = ("nmt.model.", "nmt.data.", "torch.nn.init.")
+SECTIONS = ("model", "data")  # of a stored configuration these are read, and the sections they refer to
+# Stored settings may refer to each other, to computed sizes and to the place of the data. They may not refer to other
+# environment variables, because these may be secrets.
+ALLOWED_REFERENCE = r"(?:(?:twice|half|default):|oc\.env:NMT_(?:DATA|CACHE)[,}]|(?P<section>\w+)[.\w]*\})"
+REFERENCE = re.compile(rf"\$\{{{ALLOWED_REFERENCE}")
 
 
 def check_references(config: Mapping[str, Any]) -> None:
-    """Of a configuration as composed; asked before training too, so that no run is made that cannot be opened."""
-    waiting, seen = list(READ), set()
-    while waiting:
-        section = waiting.pop()
-        seen.add(section)
-        for place, text in _strings(config.get(section), section):
-            for begin in re.finditer(r"\$\{", text):
-                reference = REFERENCE.match(text, begin.start())
+    """Refuse forbidden references in a composed configuration; also before training, or the run could not be opened."""
+    sections = list(SECTIONS)
+    for section in sections:  # the loop also visits the sections that are appended in it
+        for key, text in _walk(config.get(section), section):
+            for start in re.finditer(r"\$\{", text) if isinstance(text, str) else ():
+                reference = REFERENCE.match(text, start.start())
                 if reference is None:
                     raise UserError(
-                        f"{place}={text}: refused; a run's settings may refer to each other, and to NMT_DATA and "
-                        "NMT_CACHE in the environment; write the value itself"
+                        f"{key}={text}: refused, because a run's settings may refer only to each other, and to "
+                        "NMT_DATA and NMT_CACHE in the environment. Fix: write the value itself"
                     )
-                if (other := reference["section"]) and other not in (*seen, *waiting):
-                    waiting.append(other)
+                if reference["section"] and reference["section"] not in sections:
+                    sections.append(reference["section"])
 
 
-def _strings(node: Any, where: str) -> Iterator[tuple[str, str]]:
-    if isinstance(node, str):
-        yield where, node
-    elif isinstance(node, Mapping):
-        for key, value in node.items():
-            yield from _strings(value, f"{where}.{key}")
+def check_targets(node: Any, section: str = "model") -> None:
+    """Refuse a resolved configuration that names anything but classes of this project and torch.nn.init."""
+    for key, value in _walk(node, section):
+        if isinstance(value, str) and "${" in value:
+            raise UserError(f"{key}={value}: refused, because it would be resolved a second time")
+        if isinstance(value, Mapping) and value.get("_target_") is not None:
+            target = str(value["_target_"])
+            if refusal := _find_refusal(target):
+                raise UserError(f"{key}._target_={target}: {refusal}")
+
+
+def _walk(node: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Yield a node and everything below it, each with its key."""
+    yield key, node
+    if isinstance(node, Mapping):
+        for name, value in node.items():
+            yield from _walk(value, f"{key}.{name}")
     elif isinstance(node, list | tuple):
         for index, value in enumerate(node):
-            yield from _strings(value, f"{where}[{index}]")
+            yield from _walk(value, f"{key}[{index}]")
 
 
-def trust(node: Any, where: str = "model") -> None:
-    """A stored configuration may only name what this project is made of: loading a run must not run something else."""
-    if isinstance(node, Mapping):
-        target = node.get("_target_")
-        if broken := _broken(str(target)):
-            raise UserError(f"{where}._target_={target}: {broken}")
-        if target is not None and not _trusted(str(target)):
-            absent = _absent(str(target)) if str(target).startswith(TRUSTED) else None
-            why = f"; there is no such class ({absent})" if absent else ""
-            raise UserError(f"{where}._target_={target}: refused; a run may only name {', '.join(TRUSTED)}…{why}")
-        for key, value in node.items():
-            trust(value, f"{where}.{key}")
-    elif isinstance(node, list):
-        for index, value in enumerate(node):
-            trust(value, f"{where}[{index}]")
-    elif isinstance(node, str) and "${" in node:
-        raise UserError(f"{where}={node}: refused; this would be computed a second time")
-
-
-def _broken(target: str) -> str | None:
-    """Where in this project, and why, what is to be imported for it fails."""
-    if not target.startswith(TRUSTED):
-        return None
+def _find_refusal(target: str) -> str | None:
+    """Return why a stored configuration may not name a target, or None if it may."""
+    refusal = f"refused, because a run may only name {'…, '.join(ALLOWED)}…"
+    if not target.startswith(ALLOWED):
+        return refusal
     try:
-        import_module(target.rpartition(".")[0])
+        named = hydra.utils.get_object(target)
     except Exception as error:
-        return broken_at(error)
-    return None
+        cause = error.__cause__ or error
+        return locate_import_error(cause) or f"{refusal}; there is no such class ({first_line(cause)})"
+    # The place of the definition counts, because nmt.model.encoder.torch.hub.load begins like a name of this project.
+    # Only classes of this package are allowed, because its functions also fetch, write and remove files.
+    module = str(getattr(named, "__module__", None))
+    is_allowed = module == "torch.nn.init" or (isinstance(named, type) and module.startswith(ALLOWED))
+    return None if is_allowed else refusal
 
 
-def broken_at(error: BaseException) -> str | None:
-    """Where in this project, and why, an import failed; None where it failed because there is no such module."""
+def locate_import_error(error: BaseException) -> str | None:
+    """Return file, line and reason of a failed import of this project, or None if the error is from outside it."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -88,25 +83,3 @@ def broken_at(error: BaseException) -> str | None:
     if not ours:
         return None
     return f"{ours[-1].filename}, line {ours[-1].lineno}: {type(error).__name__}: {first_line(error)}"
-
-
-def _absent(target: str) -> str | None:
-    """Why it is not there; None where it is."""
-    try:
-        hydra.utils.get_object(target)
-    except Exception as error:
-        return first_line(error.__cause__ or error)
-    return None
-
-
-def _trusted(target: str) -> bool:
-    """By name, and by where the thing is defined: nmt.model.encoder.torch.hub.load is not of this project. Of this
-    package classes alone: its functions also fetch, write and remove."""
-    if not target.startswith(TRUSTED):
-        return False
-    try:
-        found = hydra.utils.get_object(target)
-    except Exception:
-        return False
-    of = str(getattr(found, "__module__", None))
-    return of == "torch.nn.init" or (isinstance(found, type) and of.startswith(TRUSTED))

@@ -1,45 +1,40 @@
-"""Settings of a run leaf by leaf, and which of them are no longer what they were."""
+"""Compare the settings of runs, leaf by leaf."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-LIMITS = ("trainer.max_epochs", "trainer.max_steps", "trainer.max_time")  # a run may be gone on with for longer
-OF_NO_WEIGHT = (  # what training comes to does not depend on them
+LIMITS = ("trainer.max_epochs", "trainer.max_steps", "trainer.max_time")  # a resumed run may train for longer
+WITHOUT_EFFECT = (  # settings that do not change what a run learns
     "ckpt_path", "resume", "repeats", "name", "sweep", "threads", "score_test", "score_unknown", "table", "tabulated",
     "paper", "hparams_search",
     "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
     "model.source_vocabulary_size", "model.target_vocabulary_size",
     "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name", "callbacks.pruning.sweep_folder",
 )  # fmt: skip
-
-TEST = "data.test"  # nor on which of its test sets a run is scored
+TEST = "data.test"  # the test set has no effect on training either
 SEEDS = ("seed", "data.seed")
-RENAMED = {  # what older runs call them
-    "pytorch_lightning.callbacks.WeightAveraging": "nmt.training.weight_averaging.MovingAverage",
-    "nmt.training.lr_schedule.constant": "nmt.training.lr_schedule.halving",
-}
 
 
-def leaves(node: Any, place: str = "") -> dict[str, Any]:
-    """{a: {b: 1}} → {a.b: 1}; lists, and what is empty, are leaves. A class has the name that it has now."""
+def flatten_settings(node: Any, key: str = "") -> dict[str, Any]:
+    """Return nested settings by their dotted keys, {a: {b: 1}} as {a.b: 1}; lists and empty mappings are values."""
     if not (isinstance(node, Mapping) and node):
-        return {place: RENAMED.get(node, node) if isinstance(node, str) else node}
-    inner = (leaves(branch, f"{place}.{name}" if place else str(name)) for name, branch in node.items())
-    return {key: leaf for found in inner for key, leaf in found.items()}
+        return {key: node}
+    branches = (flatten_settings(branch, f"{key}.{name}" if key else str(name)) for name, branch in node.items())
+    return {leaf: value for branch in branches for leaf, value in branch.items()}
 
 
-def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Settings that affect training and differ, by name: before, and now."""
-    before, now = leaves(before), leaves(now)
-    keys = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    return {key: (before.get(key), now.get(key)) for key in keys if not is_within(key, (*OF_NO_WEIGHT, TEST))}
+def find_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that affect training and differ, each with its value before and now."""
+    before, now = flatten_settings(before), flatten_settings(now)
+    keys = [key for key in before | now if before.get(key) != now.get(key)]
+    return {key: (before.get(key), now.get(key)) for key in keys if not is_within(key, (*WITHOUT_EFFECT, TEST))}
 
 
-def name_of(override: str) -> str:
-    """++attention.coverage.size=5 → attention.coverage.size"""
+def override_key(override: str) -> str:
+    """Return the key of an override: attention.coverage.size of ++attention.coverage.size=5."""
     return override.partition("=")[0].lstrip("+~")
 
 
-def is_within(key: str, nodes: Collection[str]) -> bool:
-    """Whether a setting is one of these, or below one."""
-    return any(key == node or key.startswith(f"{node}.") for node in nodes)
+def is_within(key: str, sections: Collection[str]) -> bool:
+    """True if a key is one of these sections, or lies below one."""
+    return any(key == section or key.startswith(f"{section}.") for section in sections)

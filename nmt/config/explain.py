@@ -1,14 +1,20 @@
-"""Explain the errors of Hydra, OmegaConf and YAML in one line that names the key."""
+"""Explain errors of other libraries in one line that names the key and what to type.
+
+Tables at the end have a row for each kind of error: its type, a pattern of its message, and a function that makes the
+line. They are read from top to bottom. Without a row, the user sees the library's own text.
+"""
 
 import errno
+import inspect
 import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import hydra.utils
 from hydra.errors import (
     ConfigCompositionException,
     InstantiationException,
@@ -19,176 +25,225 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from nmt.config.allowed_targets import broken_at
-from nmt.config.overrides import MULTIRUN, quoted
-from nmt.config.schema import CONFIGURATIONS, choices
-from nmt.errors import UserError, closest, first_line
+from nmt.config.allowed_targets import locate_import_error
+from nmt.config.diff import flatten_settings
+from nmt.config.overrides import MULTIRUN, quote_value
+from nmt.config.schema import CONF_DIR, list_choices
+from nmt.errors import UserError, did_you_mean, first_line
 
-WANTS_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
+SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
 def explain(error: BaseException) -> str:
-    """One line that names the key or place, and what is allowed."""
-    chain = list(_causes(error))
-    for cause in chain:
-        if isinstance(cause, UserError):
-            return str(cause)
-        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
-            where = f"{cause.filename}: " if cause.filename else ""
-            return f"{where}{cause.strerror}; once there is room, give the same command again"
-        if isinstance(cause, OSError) and (said := _folder_given(cause)):
-            return f"{said}: cannot be written ({cause.strerror})"
-    for cause in chain:
-        if explained := _explain_configuration(cause):
-            return explained
-    return _unforeseen(error)
+    """Return one line: an explanation, or the library's own text."""
+    *_, cause = _list_causes(error)
+    return find_explanation(error) or f"{type(cause).__name__}: {first_line(cause)}"
 
 
-def _folder_given(error: OSError) -> str | None:
-    """The argument that names the folder which Hydra could not make."""
-    for argument in sys.argv[1:]:
-        key, _, folder = argument.partition("=")
-        names_it = error.filename and Path(folder.strip("'\"")).is_relative_to(error.filename)
-        if key in ("hydra.run.dir", "hydra.sweep.dir") and names_it:
-            return argument
+def find_explanation(error: BaseException) -> str | None:
+    """Return the explanation of an error of Hydra, OmegaConf, YAML or the system, or None."""
+    return _look_up(ROWS, error)
+
+
+def explain_construction_error(error: Exception, section: str, settings: DictConfig) -> str:
+    """Explain why a class refuses the settings of a section; its error names at most an argument."""
+    return _look_up(CONSTRUCTION_ROWS, error, section, settings) or f"{section}: {first_line(error)}"
+
+
+def explain_training_error(error: Exception, *, checkpoint: Any, epochs: int | None, batch: Any) -> str | None:
+    """Explain an error of torch or Lightning during training, or return None.
+
+    Args:
+        error: the error.
+        checkpoint: the checkpoint that training resumes from.
+        epochs: trainer.max_epochs.
+        batch: the last training batch, or None before the first.
+    """
+    return _look_up(TRAINING_ROWS, error, checkpoint, epochs, batch)
+
+
+def _look_up(rows: Sequence[tuple], error: BaseException, *context: Any) -> str | None:
+    """Return the line of the first row that fits the error or one of its causes."""
+    for kind, pattern, make_line in rows:
+        for cause in _list_causes(error):
+            match = re.search(pattern, str(cause)) if isinstance(cause, kind) else None
+            if match and (line := make_line(cause, match, *context)):
+                return line
     return None
 
 
-def _unforeseen(error: BaseException) -> str:
-    *_, first = _causes(error)
-    return f"{type(first).__name__}: {first_line(first)}"
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _list_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__
 
 
-def _explain_configuration(error: BaseException) -> str | None:
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        group, _, choice = error.missing_cfg_file.rpartition("/")
-        known = [option for option in error.options or [] if not option.startswith("_")]
-        if group.startswith("experiment"):  # a recipe is named with its paper's folder
-            group, choice = "experiment", error.missing_cfg_file.removeprefix("experiment/")
-            known = choices(group)
-        plugin = " (is the package with it installed?)" if group.startswith("hydra/") else ""
-        plugin = " (pip install -r requirements-optuna.txt)" if choice == "optuna" else plugin
-        return f"{group}={choice}: no such choice; there are {', '.join(known)}{closest(choice, known)}{plugin}"
-    if isinstance(error, ValueError) and "Config group override" in str(error):
-        return _explain_group()
-    if isinstance(error, ConfigCompositionException) and (
-        several := re.search(r"(?:Ambiguous value for argument|Sweep parameters) '(.*)'", str(error))
-    ):
-        key = several[1].partition("=")[0]
-        return f"{several[1]}: several values: to sweep over them add -m, a list is {key}=[…,…], a number has a point"
-    if isinstance(error, OverrideParseException):
-        return _explain_argument(error.override, first_line(error))
-    if isinstance(error, MarkedYAMLError) and error.problem_mark:
-        said = ", ".join(filter(None, (error.context, error.problem)))
-        return f"{error.problem_mark.name}, line {error.problem_mark.line + 1}: {said}"
-    if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)/(\w+)'. No", str(error))):
-        return f"{part[1]}/{part[2]}: the {part[1]} chosen has no {part[2]}; leave it out, or choose another {part[1]}"
-    if isinstance(error, ConfigCompositionException) and (part := re.search(r"override '(\w+)'\. No", str(error))):
-        return f"{part[1]}: none is chosen by default, so a choice is added: +{part[1]}=…"
-    if isinstance(error, ConfigCompositionException) and (
-        added := re.match(r"Multiple values for (\S+)\. .* \S+: (\S+)'", str(error))
-    ):
-        return f"+{added[1]}={added[2]}: {added[1]} stands in the defaults already; leave out the +"
-    if isinstance(error, ConfigCompositionException) and (there := re.search(r"item is already at '(.*)'", str(error))):
-        return f"{there[1]}: there is such a key already; leave out its +"
-    if isinstance(error, ConfigCompositionException) and isinstance(error.__cause__, OmegaConfBaseException):
-        return None  # the cause knows more
-    if isinstance(error, InstantiationException):
-        return _explain_instantiation(error)
-    if "--resolve" in sys.argv and "hydra.runtime.output_dir" in str(error):
-        return "--resolve: a run has no folder before it begins; resolve a part that does not name it: -p trainer"
-    if isinstance(error, OmegaConfBaseException):
-        return _explain_key(error)
-    return None
-
-
-def _explain_argument(argument: str, reason: str) -> str:
-    """What Hydra's grammar does not read, and how it is quoted."""
-    key, _, value = argument.partition("=")
-    said = f"cannot read the argument {argument}" + ("" if reason.startswith("Lexer") else f": {reason}")
-    if value.startswith(("[", "{")):
-        inner = """; what has = in its value needs quotes inside the shell's: 'KEY=["a=b"]'"""
-        return said + (inner if "=" in value else "")
-    if not value or " " in key:
-        return said
-    inner = quoted(value) if re.search(r'["\\]', value) else f'"{value}"'
-    return f"{said}; such a value needs quotes inside the shell's: {shlex.quote(f'{key}={inner}')}"
-
-
-def _explain_group() -> str:
-    """Which argument names a choice that its group has not."""
+def _arguments() -> Iterator[tuple[str, str]]:
+    """Yield key and value of each argument of the command."""
     for argument in sys.argv[1:]:
-        group, _, choice = argument.partition("=")
-        group = group.lstrip("+")
-        if group and (CONFIGURATIONS / group).is_dir() and choice not in (known := choices(group)):
-            return f"{group}={choice}: no such choice; there are {', '.join(known)}"
-    return "an argument has no key before its =: arguments are KEY=VALUE or GROUP=CHOICE"
+        key, _, value = argument.partition("=")
+        yield key.lstrip("+"), value
 
 
-def _explain_key(error: OmegaConfBaseException) -> str:
-    if "not in struct" in str(error) and isinstance(error.parent_node, DictConfig):
-        place = str(error.full_key).rpartition(".")[0]
-        siblings = [str(key) for key in error.parent_node if not str(key).startswith(("_", "hydra"))]
-        if not siblings and (known := choices(place)):
-            chosen = f"{place.replace('.', '/')}={'|'.join(known)}"
-            sweeping = MULTIRUN & set(sys.argv)
-            hint = f", or, {_where_all_have(error)}" if sweeping else ""
-            return f"{error.full_key}: {place} is not chosen; do so with {chosen}{hint}"
-        where = (f"{place} has" if place else "there are") if siblings else f"{place} has none"
-        hint = closest(str(error.key), siblings) or _further_down(str(error.key), error.parent_node)
-        others = not str(error.parent_node.get("_target_", "nmt.")).startswith("nmt.")  # takes what is not listed
-        if not hint and (others or place in ("data.tests", "callbacks", "logger")):
-            hint = f" (a new one is added by a +: +{error.full_key})"
-        said = f"{error.full_key}: no such key{hint}; {where} {', '.join(siblings)}".rstrip()
-        group = _swept(str(error.full_key))
-        return f"{said} (of one choice of {group}); {_where_all_have(error)}" if group else said
-    return f"{error.full_key}: {first_line(error)}" if error.full_key else first_line(error)
+def _full_disk(error: OSError, _: re.Match) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror}. Fix: make room, then give the same command again"
 
 
-def _where_all_have(error: OmegaConfBaseException) -> str:
-    return f"where every choice that is swept has it, write ++{error.full_key}=…"
-
-
-def _swept(key: str) -> str | None:
-    """The group of which several choices are swept, and each may have other keys beside this one."""
-    for argument in sys.argv[1:] if MULTIRUN & set(sys.argv) else ():
-        group, _, chosen = argument.lstrip("+").partition("=")
-        if key.startswith(f"{group.replace('/', '.')}.") and "," in chosen and choices(group):
-            return group
+def _run_folder(error: OSError, _: re.Match) -> str | None:
+    """Name the argument with the folder that Hydra could not make."""
+    for key, folder in _arguments():
+        is_named = error.filename and Path(folder.strip("'\"")).is_relative_to(error.filename)
+        if key in ("hydra.run.dir", "hydra.sweep.dir") and is_named:
+            return f"{key}={folder}: cannot be written ({error.strerror})"
     return None
 
 
-def _further_down(name: str, node: DictConfig) -> str:
-    """Where there are keys of this name."""
-    found = list(_places(name, OmegaConf.to_container(node)))
-    return f" (did you mean {' or '.join(found[:3])}?)" if found else ""
+def _unknown_choice(error: MissingConfigException, match: re.Match) -> str:
+    group, _, choice = match[1].rpartition("/")
+    known = [option for option in error.options if not option.startswith("_")]
+    if group.startswith("experiment"):  # because an experiment is named with the folder of its paper
+        group, choice, known = "experiment", match[1].removeprefix("experiment/"), list_choices("experiment")
+    plugin = " (is the package with it installed?)" if group.startswith("hydra/") else ""
+    plugin = " (pip install -r requirements-optuna.txt)" if choice == "optuna" else plugin
+    return f"{group}={choice}: no such choice{did_you_mean(choice, known)}{plugin}. Fix: choose {', '.join(known)}"
 
 
-def _places(name: str, node: Any, place: str = "") -> Iterator[str]:
-    for key, branch in node.items() if isinstance(node, dict) else ():
-        if key == name and place:
-            yield f"{place}{key}"
-        yield from _places(name, branch, f"{place}{key}.")
+def _number_as_choice(_: ValueError, __: re.Match) -> str:
+    for group, choice in _arguments():
+        if group and (CONF_DIR / group).is_dir() and choice not in (known := list_choices(group)):
+            return f"{group}={choice}: no such choice. Fix: choose {', '.join(known)}"
+    return "an argument has no key before its =. Fix: write KEY=VALUE or GROUP=CHOICE"
 
 
-def _explain_instantiation(error: InstantiationException) -> str | None:
-    place = re.search(r"full_key: (\S+)", str(error))
-    where = place[1].removeprefix("model.") if place else "the configuration"
-    if where.startswith("decoder.attention"):
-        where = where.removeprefix("decoder.")
-    if target := re.search(r"Error locating target '(.*?)'", str(error)):
-        *_, cause = _causes(error)
-        why = broken_at(cause) or f"cannot be imported ({first_line(cause)})"
-        return f"{where}._target_={target[1]}: {why}"
-    if unknown := re.search(r"unexpected keyword argument '(\w+)'", str(error)):
-        return f"{where}.{unknown[1]}: no such setting here"
-    if absent := re.search(r"missing \d+ required .*", str(error)):
-        names = re.findall(r"'(\w+)\\?'", absent[0])
-        return f"{where}: needs {', '.join(names)}"
-    return f"{where}: {first_line(error.__cause__ or error)}"
+def _bad_syntax(error: OverrideParseException, _: re.Match) -> str:
+    """Explain an argument that Hydra's grammar cannot read, and how to quote it."""
+    key, _, value = error.override.partition("=")
+    reason = "" if first_line(error).startswith("Lexer") else f" ({first_line(error)})"
+    fix = ""
+    if value.startswith(("[", "{")):
+        fix = """. Fix: quote what has = in its value, and all for the shell: 'KEY=["a=b"]'""" if "=" in value else ""
+    elif value and " " not in key:
+        quoted = quote_value(value) if re.search(r'["\\]', value) else f'"{value}"'
+        fix = f". Fix: quote the value, and all for the shell: {shlex.quote(f'{key}={quoted}')}"
+    return f"{error.override}: cannot be read{reason}{fix}"
+
+
+def _several_values(_: ConfigCompositionException, match: re.Match) -> str:
+    key = match[1].partition("=")[0]
+    fix = f"add -m to sweep over them; write a list as {key}=[…,…], and a decimal number with a point"
+    return f"{match[1]}: several values. Fix: {fix}"
+
+
+def _section(error: InstantiationException) -> str:
+    key = re.search(r"full_key: (\S+)", str(error))
+    section = key[1].removeprefix("model.") if key else "the configuration"
+    return section.removeprefix("decoder.") if section.startswith("decoder.attention") else section
+
+
+def _bad_target(error: InstantiationException, match: re.Match) -> str:
+    *_, cause = _list_causes(error)
+    reason = locate_import_error(cause) or f"cannot be imported ({first_line(cause)})"
+    return f"{_section(error)}._target_={match[1]}: {reason}"
+
+
+def _unknown_key(error: OmegaConfBaseException, _: re.Match) -> str:
+    key, section = str(error.full_key), str(error.full_key).rpartition(".")[0]
+    known = [str(name) for name in error.parent_node if not str(name).startswith(("_", "hydra"))]
+    is_sweep, for_all = MULTIRUN & set(sys.argv), f"where every choice that is swept has it, write ++{key}=…"
+    if not known and (options := list_choices(section)):
+        fix = f"{section.replace('.', '/')}={'|'.join(options)}" + (f"; or, {for_all}" if is_sweep else "")
+        return f"{key}: {section} is not chosen. Fix: {fix}"
+    hint = did_you_mean(str(error.key), known) or _find_deeper(str(error.key), error.parent_node)
+    takes_more = not str(error.parent_node.get("_target_", "nmt.")).startswith("nmt.")  # keys that conf/ does not list
+    if not hint and (takes_more or section in ("data.tests", "callbacks", "logger")):
+        hint = f" (a new one is added by a +: +{key})"
+    place = f"{section} has" if section else "there are"
+    line = f"{key}: no such key{hint}; {place} {', '.join(known) or 'none'}"
+    for group, chosen in _arguments() if is_sweep else ():  # because the swept choices have different keys
+        if key.startswith(f"{group.replace('/', '.')}.") and "," in chosen and list_choices(group):
+            return f"{line} (of one choice of {group}). Fix: {for_all}"
+    return line
+
+
+def _find_deeper(name: str, node: DictConfig) -> str:
+    """Suggest the keys of this name in inner sections."""
+    leaves = " ".join(flatten_settings(OmegaConf.to_container(node)))
+    keys = list(dict.fromkeys(re.findall(rf"(?<!\S)\S+?\.{re.escape(name)}(?![^\s.])", leaves)))
+    return f" (did you mean {' or '.join(keys[:3])}?)" if keys else ""
+
+
+def _broken_yaml(error: MarkedYAMLError, _: re.Match) -> str:
+    problem = ", ".join(filter(None, (error.context, error.problem)))
+    return f"{error.problem_mark.name}, line {error.problem_mark.line + 1}: {problem}"
+
+
+def _too_few_values(error: IndexError, _: re.Match, section: str, settings: DictConfig) -> str:
+    lists = ", ".join(f"{section}.{key}={value}" for key, value in settings.items() if OmegaConf.is_list(value))
+    return f"{lists or section}: too few values ({first_line(error)})"
+
+
+def _unknown_argument(_: TypeError, match: re.Match, section: str, settings: DictConfig) -> str:
+    _, *known = inspect.signature(hydra.utils.get_object(settings._target_)).parameters
+    return f"{section}.{match[1]}: no such setting{did_you_mean(match[1], known)}. Fix: choose {', '.join(known)}"
+
+
+def _out_of_memory(error: RuntimeError, _: re.Match, checkpoint: Any, epochs: Any, batch: Any) -> str:
+    if batch is None:
+        place = "outside training batches, before them or in a validation"
+        fix = "lower data.valid_batches.size, or choose a smaller size="
+    else:
+        words = f"{batch.source.shape[1]} source and {batch.target_input.shape[0]} target words"
+        place = f"in a batch with {len(batch.sentences)} sentences of up to {words}"
+        fix = "lower data.batches.size or data.max_length, or choose a smaller size=, trainer.precision=bf16-mixed, or "
+        fix += "trainer.accumulate_grad_batches with smaller batches"
+    return f"out of memory {place} ({first_line(error)}). Fix: {fix}"
+
+
+# fmt: off
+ROWS = (
+    (UserError, "", lambda error, _: str(error)),
+    (OSError, rf"^\[Errno ({errno.ENOSPC}|{errno.EDQUOT})\]", _full_disk),
+    (OSError, r"^\[Errno \d+\]", _run_folder),
+    (MissingConfigException, "Could not find '(.+)'", _unknown_choice),
+    (ValueError, "^Config group override must be a string or a list", _number_as_choice),
+    (OverrideParseException, "", _bad_syntax),
+    (ConfigCompositionException, "^(?:Ambiguous value for argument|Sweep parameters) '(.*)'", _several_values),
+    (ConfigCompositionException, r"override '(\w+)/(\w+)'\. No match", lambda _, match:
+        f"{match[1]}/{match[2]}: the chosen {match[1]} has no {match[2]}. "
+        f"Fix: leave it out, or choose another {match[1]}"),
+    (ConfigCompositionException, r"override '(\w+)'\. No match", lambda _, match:
+        f"{match[1]}: none is chosen by default. Fix: add a choice with +{match[1]}=…"),
+    (ConfigCompositionException, r"^Multiple values for (\S+)\. .* \S+: (\S+)'", lambda _, match:
+        f"+{match[1]}={match[2]}: {match[1]} is already in the defaults. Fix: leave out the +"),
+    (ConfigCompositionException, "item is already at '(.*)'", lambda _, match:
+        f"+{match[1]}: there is such a key already. Fix: leave out the +"),
+    (InstantiationException, "Error locating target '(.*?)'", _bad_target),
+    (InstantiationException, r"unexpected keyword argument '(\w+)'", lambda error, match:
+        f"{_section(error)}.{match[1]}: no such setting here"),
+    (InstantiationException, r"missing \d+ required .*", lambda error, match:
+        f"{_section(error)}: needs " + ", ".join(re.findall(r"'(\w+)\\?'", match[0]))),
+    (InstantiationException, "", lambda error, _: f"{_section(error)}: {first_line(error.__cause__ or error)}"),
+    (OmegaConfBaseException, r"hydra\.runtime\.output_dir", lambda *_: "--resolve" in sys.argv and
+        "--resolve: a run has no folder before it starts. Fix: resolve a section that does not name it: -p trainer"),
+    (OmegaConfBaseException, "^Key '.*' is not in struct", _unknown_key),
+    (OmegaConfBaseException, "", lambda error, _:
+        f"{error.full_key}: {first_line(error)}" if error.full_key else first_line(error)),
+    (MarkedYAMLError, r"line \d+, column", _broken_yaml),
+)
+CONSTRUCTION_ROWS = (  # the functions also take the section and its settings
+    (IndexError, "", _too_few_values),
+    (TypeError, r"unexpected keyword argument '(\w+)'", _unknown_argument),
+)
+TRAINING_ROWS = (  # the functions also take checkpoint, epochs and batch
+    (Exception, "^You restored a checkpoint", lambda _, __, checkpoint, epochs, batch:  # Lightning's exception
+        f"ckpt_path={checkpoint}: was trained for longer than trainer.max_epochs={epochs}. "
+        f"Fix: raise it, or init_from={checkpoint} starts from the weights alone"),
+    (RuntimeError, r"^Error\(s\) in loading state_dict", lambda _, __, checkpoint, epochs, batch:
+        f"ckpt_path={checkpoint}: of a model with other settings. Fix: init_from={checkpoint} takes weights by name"),
+    (RuntimeError, "out of memory|can't allocate memory", _out_of_memory),
+    (RuntimeError, "gloo.*(Connection|Read error|Write error|Timed out|timeout)|NCCL|Socket", lambda error, *_:
+        "another rank died, or cannot be reached; its last output says why. "
+        f"Fix: the same command resumes from the last checkpoint ({first_line(error)})"),
+)
+# fmt: on

@@ -8,22 +8,22 @@ from nmt.errors import ConfigurationError
 MULTIRUN = {"-m", "--multirun"}
 
 
-def sweep_first(arguments: list[str]) -> list[str]:
-    """-m may stand anywhere: after KEY=VALUEs nothing more of them would be read. Jobs of sweeps, and stages, are
-    composed from config.yaml alone."""
+def prepare_arguments(arguments: list[str]) -> list[str]:
+    """Refuse arguments that training cannot follow, and move -m to the front."""
     for argument in arguments:
+        # because the jobs of a sweep and pretraining stages are composed from config.yaml
         if re.match(r"(--config-name|-cn)\b", argument):
             raise ConfigurationError(
-                f"{argument}: settings of your own are an experiment; put them into DIR/experiment/NAME.yaml and give "
-                "--config-dir DIR experiment=NAME"
+                f"{argument}: the main configuration is always config.yaml. Fix: put your settings into "
+                "DIR/experiment/NAME.yaml and give --config-dir DIR experiment=NAME"
             )
-        if argument in ("hydra.run.dir=", "hydra.sweep.dir="):  # Hydra would write to where the user works
-            raise ConfigurationError(f"{argument}: names no folder; leave it out, or give one")
-    flags = [argument for argument in arguments if argument in MULTIRUN]
-    return [*flags, *(argument for argument in arguments if argument not in flags)]
+        if argument in ("hydra.run.dir=", "hydra.sweep.dir="):  # Hydra would write to the working directory
+            raise ConfigurationError(f"{argument}: names no folder. Fix: leave it out, or name one")
+    # because Hydra's parser reads no KEY=VALUE after a flag that follows others
+    return sorted(arguments, key=lambda argument: argument not in MULTIRUN)
 
 
-def quoted(path: Path | str) -> str:
-    """For Hydra's grammar, in which = and , have a meaning, and \\ has one before a quote alone."""
-    text = re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), str(path))
+def quote_value(value: Path | str) -> str:
+    r"""Quote a value for Hydra's grammar, in which = and , have a meaning, and \ has one only before a quote."""
+    text = re.sub(r"(\\*)('|\Z)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), str(value))
     return f"'{text}'"

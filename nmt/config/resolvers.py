@@ -1,65 +1,69 @@
-"""What the configuration files compute: ${twice:…}, ${half:…}, ${default:…,…}, ${folder_name:…}, ${stage:}
-and ${choices:}.
+"""OmegaConf resolvers of the configuration files, such as ${twice:…}; importing this module registers them.
 
-Importing registers it.
+A function here has the name of its resolver.
 """
 
 import hashlib
 import re
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.schema import CONFIGURATIONS
-from nmt.config.schema import choices as choices_of
+from nmt.config.schema import CONF_DIR, list_choices
 
-TAGGED = ("data", "size", "encoder", "decoder", "attention", "memory", "optimizer")
-LONGEST_NAME = 150  # of a folder; file systems allow 255 bytes
+TAG_GROUPS = ("data", "size", "encoder", "decoder", "attention", "memory", "optimizer")
+MAX_NAME_BYTES = 150  # of a folder; file systems allow 255
 
-OmegaConf.register_new_resolver("twice", lambda size: 2 * int(size), replace=True)
-OmegaConf.register_new_resolver("half", lambda size: int(size) // 2, replace=True)
-OmegaConf.register_new_resolver("default", lambda value, other: other if value is None else value, replace=True)
+
+def twice(size: Any) -> int:
+    """Return twice a size."""
+    return 2 * int(size)
+
+
+def half(size: Any) -> int:
+    """Return half a size, rounded down."""
+    return int(size) // 2
+
+
+def default(value: Any, other: Any) -> Any:
+    """Return a value, or the other one if it is null."""
+    return other if value is None else value
 
 
 def folder_name(overrides: str) -> str:
-    """A job's overrides as one folder: stable, and never too long or in several levels."""
-    plain = re.sub(r"\\|\$(?=\\?\{)", "", overrides)  # without Hydra's escapes, and without what it would fill in
+    """Return a stable folder name for a job's overrides, without / and not too long."""
+    plain = re.sub(r"\\|\$(?=\\?\{)", "", overrides)  # without Hydra's escapes, and without its references
     name = plain.replace("/", ".") or "defaults"
-    if len(name.encode()) <= LONGEST_NAME:
+    if len(name.encode()) <= MAX_NAME_BYTES:
         return name
     digest = hashlib.blake2b(name.encode(), digest_size=5).hexdigest()
-    return f"{name.encode()[:LONGEST_NAME].decode(errors='ignore')}-{digest}"
-
-
-OmegaConf.register_new_resolver("folder_name", folder_name, replace=True)
+    return f"{name.encode()[:MAX_NAME_BYTES].decode(errors='ignore')}-{digest}"
 
 
 def stage(*, _root_: DictConfig) -> str:
-    """What a run is in a chain of them."""
-    return "finetuning" if starts_from_another(_root_) else "training"
+    """Return the stage of a run: training, or finetuning of pretrained weights."""
+    return "finetuning" if starts_from_pretrained(_root_) else "training"
 
 
-def starts_from_another(config: DictConfig) -> bool:
-    """Has the weights of another run to begin with; pretraining={} is this very run before."""
+def starts_from_pretrained(config: DictConfig) -> bool:
+    """True if training starts from the weights of another run; pretraining={} trains that run first."""
     return config.get("pretraining") is not None or bool(config.get("init_from"))
 
 
 def choices() -> list[str]:
-    """What was chosen for the parts of the model, and data and size: GROUP=CHOICE."""
+    """Return GROUP=CHOICE for data, size and the parts of the model."""
     chosen = HydraConfig.get().runtime.choices
-    return [f"{group}={chosen[group]}" for group in TAGGED if chosen.get(group) not in (None, "none")]
+    return [f"{group}={chosen[group]}" for group in TAG_GROUPS if chosen.get(group) not in (None, "none")]
 
 
-OmegaConf.register_new_resolver("stage", stage, replace=True)
-OmegaConf.register_new_resolver("choices", choices, replace=True)
-
-
-def _groups_with_choices() -> str:
-    """For --help; files that begin with _ are what others build on, not choices."""
-    folders = {path.parent for path in CONFIGURATIONS.rglob("[!_]*.yaml")} - {CONFIGURATIONS}
-    names = sorted(folder.relative_to(CONFIGURATIONS).as_posix() for folder in folders)
+def groups_with_choices() -> str:
+    """Return a line for each group and its choices, for --help."""
+    folders = {path.parent for path in CONF_DIR.rglob("[!_]*.yaml")} - {CONF_DIR}
+    names = sorted(folder.relative_to(CONF_DIR).as_posix() for folder in folders)
     groups = [name for name in names if not name.startswith(("hydra", "experiment/"))]
-    return "\n".join(f"{name}: {', '.join(choices_of(name))}" for name in groups)
+    return "\n".join(f"{name}: {', '.join(list_choices(name))}" for name in groups)
 
 
-OmegaConf.register_new_resolver("groups_with_choices", _groups_with_choices, replace=True)
+for resolver in (twice, half, default, folder_name, stage, choices, groups_with_choices):
+    OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)

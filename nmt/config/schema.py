@@ -1,7 +1,6 @@
-"""Whether KEY=VALUEs are of the kinds of the defaults, and files of one's own name keys that are read: asked before
-anything else is done.
+"""Check overrides and the user's files against the defaults: kinds of values, and keys that nothing reads.
 
-YAML 1.2, which Hydra reads, takes yes, no, on and off for words, and Python every word for true.
+YAML 1.2, which Hydra reads, takes yes, no, on and off for words, and Python takes every word for true.
 """
 
 import re
@@ -16,141 +15,137 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from nmt.errors import ConfigurationError, closest
+from nmt.errors import ConfigurationError, did_you_mean
 
-CONFIGURATIONS = Path(__file__).parents[2] / "conf"
-FREE = ("trainer.devices", "deterministic", "trainer.deterministic")  # Lightning takes words for them too
-FRACTIONS = ("trainer.limit_", "trainer.overfit_batches")  # a whole number of batches, or a part of all
-WHOLE = ("size", "loss", "finite")  # of these nothing is read but what the defaults have
-STAGE = {  # what pretraining may hold
-    "experiment": "the name of one",
+CONF_DIR = Path(__file__).parents[2] / "conf"
+ANY_KIND = ("trainer.devices", "deterministic", "trainer.deterministic")  # Lightning takes words for them too
+FRACTIONS = ("trainer.limit_", "trainer.overfit_batches")  # a number of batches, or a fraction of all
+CLOSED_SECTIONS = ("size", "loss", "finite")  # only the keys of the defaults are read
+PRETRAINING = {
+    "experiment": "the name of an experiment",
     "without": "a list of groups",
     "overrides": "a list of KEY=VALUEs",
 }
 
 
-def choices(group: str) -> list[str]:
-    """A recipe is named with its paper's folder, which is no group of its own."""
-    folder = CONFIGURATIONS / group.replace(".", "/")
+def list_choices(group: str) -> list[str]:
+    """Return the choices of a group; an experiment is named with the folder of its paper."""
+    folder = CONF_DIR / group.replace(".", "/")
     files = folder.rglob("[!_]*.yaml") if group == "experiment" else folder.glob("[!_]*.yaml")
     return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in files)
 
 
-def check_kinds(arguments: Sequence[str]) -> None:
-    """Checks one job's overrides: raises at the first value of another type than its default's, and at new keys that
-    nothing would read."""
+def load_defaults(command: str) -> DictConfig:
+    """Return the settings of conf/COMMAND.yaml, and of the files that its `defaults` name."""
+    settings = OmegaConf.load(CONF_DIR / f"{command}.yaml")
+    return OmegaConf.merge(*map(load_defaults, settings.pop("defaults", [])), settings)
+
+
+def check_overrides(arguments: Sequence[str]) -> None:
+    """Refuse a job's first override with a value of another kind than its default, or a new key that nothing reads."""
     overrides = OverridesParser.create().parse_overrides(list(arguments))
     try:
-        defaults = _defaults(tuple(one.input_line for one in overrides if _is_group(one)))
-    except HydraException:  # choices that need other overrides to fit together: nothing is known of defaults
+        defaults = _compose_defaults(tuple(override.input_line for override in overrides if _is_group(override)))
+    except HydraException:  # the choices go together only with the other overrides, so the defaults are unknown
         return
     for override in overrides:
-        if _is_group(override) or override.is_delete() or override.key_or_group.startswith("hydra"):
+        key = override.key_or_group
+        if _is_group(override) or override.is_delete() or key.startswith("hydra"):
             continue
-        key, value = override.key_or_group, override.value()
         default = OmegaConf.select(defaults, key, throw_on_resolution_failure=False)
-        if wrong := _new(override, defaults) or misfit(key, value, default):
-            raise ConfigurationError(wrong)
+        problem = _find_unread(override, defaults) or find_misfit(key, override.value(), default)
+        if problem:
+            raise ConfigurationError(problem)
 
 
 @cache
-def _defaults(chosen: tuple[str, ...]) -> DictConfig:
+def _compose_defaults(chosen: tuple[str, ...]) -> DictConfig:
     return compose("config", overrides=list(chosen))
 
 
 def _is_group(override: Override) -> bool:
-    """attention/score=dot, attention=dot; not attention.score=…"""
-    return (CONFIGURATIONS / override.key_or_group).is_dir()
+    """True for attention=dot and attention/score=dot, but not for attention.score.bias=true."""
+    return (CONF_DIR / override.key_or_group).is_dir()
 
 
-def _new(override: Override, defaults: DictConfig) -> str | None:
-    """What is wrong with an added key that nothing reads: it is probably misspelt."""
+def _find_unread(override: Override, defaults: DictConfig) -> str | None:
+    """Explain an added key that nothing reads, because it is probably misspelt."""
     if not (override.is_add() or override.is_force_add()):
         return None
-    first, _, rest = override.key_or_group.partition(".")
-    within = first in WHOLE and rest
-    known, key = (defaults.get(first, {}), rest) if within else (defaults, first)
-    if key in known:
-        return None
-    return _unread(key, map(str, known), first if within else "")
+    section, _, key = override.key_or_group.partition(".")
+    if section in CLOSED_SECTIONS and key:
+        return _explain_unread(key, section, defaults[section]) if key not in defaults[section] else None
+    return _explain_unread(section, "", defaults) if section not in defaults else None
 
 
-def _unread(key: str, known: Iterable[str], place: str = "") -> str:
-    known = list(known)
-    where, others = (f"{place}.{key}", f"; {place} has {', '.join(known)}") if place else (key, "")
-    return f"{where}: no such key, nothing would read it{closest(key, known)}{others}"
+def _explain_unread(key: str, section: str, defaults: Iterable[Any]) -> str:
+    known = list(map(str, defaults))
+    full_key, fix = (f"{section}.{key}", f". Fix: choose {', '.join(known)}") if section else (key, "")
+    return f"{full_key}: no such key, nothing reads it{did_you_mean(key, known)}{fix}"
 
 
-def check_composed(config: DictConfig) -> None:
-    """What the files have joined into, those of one's own among them."""
-    defaults = _defaults(())
+def check_composed_config(config: DictConfig) -> None:
+    """Refuse keys that nothing reads in what the configuration files, also the user's, compose."""
+    defaults = _compose_defaults(())
     text = OmegaConf.to_yaml(config)
-    for place in ("", *WHOLE):
-        given, known = (config.get(place), defaults[place]) if place else (config, defaults)
-        if not isinstance(given, DictConfig):
-            raise ConfigurationError(misfit(place, given, known) or f"{place}=null: has to have settings")
-        for key in map(str, given):
+    for section in ("", *CLOSED_SECTIONS):
+        settings, known = (config.get(section), defaults[section]) if section else (config, defaults)
+        if not isinstance(settings, DictConfig):
+            raise ConfigurationError(find_misfit(section, settings, known) or f"{section}=null: must have settings")
+        for key in map(str, settings):
             if key not in known and key != "hydra" and not _is_variable(key, text):
-                raise ConfigurationError(_unread(key, map(str, known), place))
+                raise ConfigurationError(_explain_unread(key, section, known))
     _check_pretraining(config.pretraining)
 
 
 def _is_variable(key: str, text: str) -> bool:
-    """Whether another value refers to it."""
+    """True if another value refers to the key."""
     return re.search(rf"\$\{{[^}}]*\b{re.escape(key)}\b", text) is not None
 
 
 def _check_pretraining(pretraining: Any) -> None:
-    """Its default, null, says nothing of what it may be."""
+    """Check the settings of `pretraining`, whose default is null and so has no kind."""
     if pretraining is None:
         return
     if not isinstance(pretraining, DictConfig):
-        said = str(pretraining).lower() if isinstance(pretraining, bool) else pretraining
         raise ConfigurationError(
-            f"pretraining={said}: must have settings of its own ({', '.join(STAGE)}), such as {{without: [memory]}}"
+            f"pretraining={_as_yaml(pretraining)}: must have settings ({', '.join(PRETRAINING)}). "
+            "Fix: such as pretraining={without: [memory]}"
         )
     for key, value in pretraining.items():
-        if key not in STAGE:
-            raise ConfigurationError(
-                f"pretraining.{key}: no such key{closest(str(key), STAGE)}; there are {', '.join(STAGE)}"
-            )
-        fits = isinstance(value, str | None) if key == "experiment" else _is_list_of_words(value)
-        if not fits:
-            raise ConfigurationError(f"pretraining.{key}={value}: {STAGE[key]} is expected")
+        if key not in PRETRAINING:
+            fix = f"{did_you_mean(str(key), PRETRAINING)}. Fix: choose {', '.join(PRETRAINING)}"
+            raise ConfigurationError(f"pretraining.{key}: no such key{fix}")
+        is_words = isinstance(value, ListConfig) and all(isinstance(word, str) for word in value)
+        if not (isinstance(value, str | None) if key == "experiment" else is_words):
+            raise ConfigurationError(f"pretraining.{key}={value}: must be {PRETRAINING[key]}")
 
 
-def _is_list_of_words(value: Any) -> bool:
-    return isinstance(value, ListConfig) and all(isinstance(word, str) for word in value)
-
-
-def misfit(key: str, value: Any, default: Any) -> str | None:
-    """What is wrong, in words; null is of every kind, and what refers to another value is not looked at."""
-    if value is None or key in FREE or (isinstance(value, str) and "${" in value):
+def find_misfit(key: str, value: Any, default: Any) -> str | None:
+    """Explain a value of another kind than its default; null and references to other values fit everywhere."""
+    if value is None or key in ANY_KIND or (isinstance(value, str) and "${" in value):
         return None
-    if isinstance(value, str) and value in choices(key):
-        return f"{key}={value}: {value} is a choice of a group; write {key.replace('.', '/')}={value}"
+    if isinstance(value, str) and value in list_choices(key):
+        return f"{key}={value}: {value} is a choice of a group. Fix: {key.replace('.', '/')}={value}"
     if isinstance(default, DictConfig) and not isinstance(value, dict | DictConfig):
         keys = ", ".join(str(name) for name in default if not str(name).startswith("_"))
-        return f"{key}={value}: has settings of its own ({keys}); give one as {key}.NAME=VALUE"
-    if wanted := _wanted(key, value, default):
-        said = str(value).lower() if isinstance(value, bool) else value
-        return f"{key}={said}: {wanted} is expected (the default is {str(default).lower()})"
+        return f"{key}={value}: is a section with settings ({keys}). Fix: {key}.NAME=VALUE"
+    if kind := _find_other_kind(key, value, default):
+        return f"{key}={_as_yaml(value)}: must be {kind}; the default is {_as_yaml(default)}"
     return None
 
 
-def _wanted(key: str, value: Any, default: Any) -> str | None:
-    """Words for the default's kind, if the value is of another."""
+def _find_other_kind(key: str, value: Any, default: Any) -> str | None:
+    """Return the default's kind in words if the value is of another kind."""
     if isinstance(default, bool):
         return None if isinstance(value, bool) else "true or false"
     if not isinstance(default, int | float):
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "a number"
-    whole = isinstance(default, int) and not key.startswith(FRACTIONS)
-    return "a whole number" if whole and isinstance(value, float) else None
+    is_whole = isinstance(default, int) and not key.startswith(FRACTIONS)
+    return "a whole number" if is_whole and isinstance(value, float) else None
 
 
-def defaults_of(name: str) -> DictConfig:
-    """The settings of a verb: those that its `defaults` name, and its own."""
-    own = OmegaConf.load(CONFIGURATIONS / f"{name}.yaml")
-    return OmegaConf.merge(*map(defaults_of, own.pop("defaults", [])), own)
+def _as_yaml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,1 +1,5 @@
-"""Data: from text to batches."""
+"""Data: text in, batches of word ids out.
+
+Rule: nothing here knows of a model, a search or a score. Only `batches` and `datamodule` import torch,
+because every preprocessing process would have to load it.
+"""

@@ -1,7 +1,8 @@
-"""Candidate lists (Jean 2015; Sankaran 2016 §6.2): of a large vocabulary the few words a source sentence may need.
+"""Candidate lists (Jean 2015; Sankaran 2016 §6.2): the few target words that a source sentence may need.
 
-The `most_frequent` words, and the `translations` most probable translations of each source word, learned by an aligner;
-in training also the batch's own words. Everything is in numbers, so that words and BPE pieces are treated alike.
+The candidates are the `most_frequent` words and the `translations` most probable translations of each source word. An
+aligner learns the translations. In training, the words of the batch's references are candidates too.
+All words are ids, so that words and BPE pieces are treated alike.
 """
 
 import logging
@@ -10,115 +11,125 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.data.corpus_cache import Prepared
-from nmt.data.lexical_table import learn
+from nmt.data.corpus_cache import PreparedCorpus
+from nmt.data.lexical_table import learn_lexical_table
 from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import SPECIAL
 from nmt.errors import ConfigurationError, DataError
-from nmt.system.files import whole
-from nmt.system.locks import alone
+from nmt.system.files import atomic_write
+from nmt.system.locks import lock_file
 
 log = logging.getLogger(__name__)
 
 
 class Candidates:
-    """`frequent`: target words, ascending, the special symbols first, so that these keep their numbers among
-    candidates; the translations of source word s are translations[offsets[s] : offsets[s + 1]]."""
+    """The lists of a corpus.
+
+    Args:
+        frequent: Target word ids, ascending; the special symbols come first, so each keeps its id among candidates.
+        offsets: The translations of source word s are translations[offsets[s] : offsets[s + 1]].
+        translations: Target word ids.
+    """
 
     def __init__(self, frequent: np.ndarray, offsets: np.ndarray, translations: np.ndarray):
         self.frequent, self.offsets, self.translations = frequent, offsets, translations
 
-    def of_words(self, source: np.ndarray) -> np.ndarray:
-        """Translations of any of these source words; a word may come twice."""
+    def select_translations(self, source: np.ndarray) -> np.ndarray:
+        """Return the translations of source words; a translation may occur twice."""
         words = np.unique(source)
         return np.concatenate([self.translations[self.offsets[word] : self.offsets[word + 1]] for word in words])
 
-    def of_batch(self, source: np.ndarray, target: np.ndarray | None = None) -> np.ndarray:
-        """The candidates, ascending, of a batch's source words, with its own target words in training."""
-        own = [] if target is None else [target.reshape(-1)]
-        return np.unique(np.concatenate([self.frequent, self.of_words(source), *own])).astype(np.int64)
+    def select_for_batch(self, source: np.ndarray, target: np.ndarray | None = None) -> np.ndarray:
+        """Return the ascending candidates of a batch; in training, `target` words are added."""
+        references = [] if target is None else [target.reshape(-1)]
+        return np.unique(np.concatenate([self.frequent, self.select_translations(source), *references])).astype(
+            np.int64
+        )
 
-    def of_sentences(self, source: np.ndarray, prefixes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The batch's candidates (C,), and which of them belong to which of its sentences (B, C): what a sentence may
-        say does not depend on the others. The words of `prefixes` are candidates of their sentences."""
-        together = self.of_batch(source, prefixes)
-        allowed = np.zeros((len(source), len(together)), dtype=bool)
-        allowed[:, np.searchsorted(together, self.frequent)] = True
+    def select_for_sentences(
+        self, source: np.ndarray, prefixes: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the batch's candidates (C,) and which of them each sentence may use (B, C).
+
+        The candidates of a sentence do not depend on the other sentences; the words of its prefix are added.
+        """
+        candidates = self.select_for_batch(source, prefixes)
+        allowed = np.zeros((len(source), len(candidates)), dtype=bool)
+        allowed[:, np.searchsorted(candidates, self.frequent)] = True
         for number, row in enumerate(source):
-            allowed[number, np.searchsorted(together, self.of_words(row))] = True
+            allowed[number, np.searchsorted(candidates, self.select_translations(row))] = True
             if prefixes is not None:
-                allowed[number, np.searchsorted(together, prefixes[number])] = True
-        return together, allowed
+                allowed[number, np.searchsorted(candidates, prefixes[number])] = True
+        return candidates, allowed
 
     def save(self, path: Path) -> None:
-        with whole(path) as draft, draft.open("wb") as file:
+        """Write the lists to an .npz file."""
+        with atomic_write(path) as draft, draft.open("wb") as file:
             np.savez(file, frequent=self.frequent, offsets=self.offsets, translations=self.translations)
 
     @classmethod
     def load(cls, path: Path) -> "Candidates":
+        """Read and check an .npz file."""
         try:
             with np.load(path, allow_pickle=False) as stored:
                 lists = [stored[name] for name in ("frequent", "offsets", "translations")]
-            _check(*lists)
-        except Exception as error:  # a damaged archive fails in as many ways as there are to damage one
+            _check_lists(*lists)
+        except Exception as error:  # because a damaged archive can raise any error
             raise DataError(
-                f"{path}: cannot be read as candidate lists ({error}); in the cache it is made anew once removed, a "
-                "run can be searched without (candidates=false)"
+                f"{path}: cannot be read as candidate lists ({error}). Fix: in the cache, remove the file, and it is "
+                "made again; in a run, search without the lists (candidates=false)"
             ) from None
         return cls(*lists)
 
-    def must_fit(self, sizes: Sides, path: Path) -> None:
-        """`sizes`: of the vocabularies whose words they number."""
-        most = max(int(words.max(initial=0)) for words in (self.frequent, self.translations))
-        if len(self.offsets) != sizes.source + 1 or most >= sizes.target:
+    def check_vocabulary_sizes(self, sizes: Sides, path: Path) -> None:
+        """Raise an error if the lists of file `path` do not belong to vocabularies of these sizes."""
+        largest = max(int(words.max(initial=0)) for words in (self.frequent, self.translations))
+        if len(self.offsets) != sizes.source + 1 or largest >= sizes.target:
             raise DataError(
-                f"{path}: of {len(self.offsets) - 1} source and at least {most + 1} target words, but the vocabularies "
-                f"have {sizes.source} and {sizes.target}: these candidate lists are another run's"
+                f"{path}: lists of another run, with {len(self.offsets) - 1} source and at least {largest + 1} target "
+                f"words; the vocabularies have {sizes.source} and {sizes.target}. Fix: candidates=false"
             )
 
 
-def _check(frequent: np.ndarray, offsets: np.ndarray, translations: np.ndarray) -> None:
-    if not all(one.ndim == 1 and one.dtype.kind in "iu" for one in (frequent, offsets, translations)):
-        raise ValueError("whole numbers in a row are expected")
+def _check_lists(frequent: np.ndarray, offsets: np.ndarray, translations: np.ndarray) -> None:
+    if not all(array.ndim == 1 and array.dtype.kind in "iu" for array in (frequent, offsets, translations)):
+        raise ValueError("the lists are not one-dimensional arrays of integers")
     if frequent[: len(SPECIAL)].tolist() != list(range(len(SPECIAL))) or (np.diff(frequent) <= 0).any():
-        raise ValueError("frequent is not ascending from the special symbols")
+        raise ValueError("the frequent words do not ascend from the special symbols")
     if (np.diff(offsets, prepend=0) < 0).any() or offsets[:1] != [0] or offsets[-1] != len(translations):
-        raise ValueError("offsets are not those of the translations")
+        raise ValueError("the offsets do not fit the translations")
     if (translations < 0).any():
-        raise ValueError("translations are numbers of words")
+        raise ValueError("a translation has a negative id")
 
 
-def candidates_of(prepared: Prepared, *, most_frequent: int, translations: int) -> Candidates:
-    """Of a prepared corpus, kept beside it; made once, whoever asks first."""
-    for name, given, least in (
-        ("most_frequent", most_frequent, len(SPECIAL)),
-        ("translations", translations, 1),
-    ):
-        if given < least:
-            raise ConfigurationError(f"data.candidates.{name}={given}: must be at least {least}")
+def load_or_learn_candidates(prepared: PreparedCorpus, *, most_frequent: int, translations: int) -> Candidates:
+    """Return the lists of a prepared corpus, stored in its folder; learn them if they are missing."""
+    for name, value, minimum in (("most_frequent", most_frequent, len(SPECIAL)), ("translations", translations, 1)):
+        if value < minimum:
+            raise ConfigurationError(f"data.candidates.{name}={value}: must be at least {minimum}")
     path = prepared.folder / f"candidates_{most_frequent}_{translations}.npz"
     if not path.exists():
-        held = f"candidate lists: another process makes {path}; waiting for it"
-        with alone(path.with_suffix(".lock"), held=held):
+        message = f"candidate lists: another process makes {path}; waiting for it"
+        with lock_file(path.with_suffix(".lock"), message=message):
             if not path.exists():
                 log.info("candidate lists: aligning the training text")
-                _learned(prepared, most_frequent, translations).save(path)
+                _learn_candidates(prepared, most_frequent, translations).save(path)
     return Candidates.load(path)
 
 
-def _learned(prepared: Prepared, most_frequent: int, translations: int) -> Candidates:
+def _learn_candidates(prepared: PreparedCorpus, most_frequent: int, translations: int) -> Candidates:
     text = prepared.split("train")
     sizes = Sides(*(len(language.vocabulary) for language in prepared.languages))
-    table = learn(_as_words(text), keep=translations)
-    found = [[int(target) for target, _ in table.translations(str(source))] for source in range(sizes.source)]
-    counts = np.bincount(text.target.numbers, minlength=sizes.target)
-    counts[: len(SPECIAL)] = np.iinfo(counts.dtype).max  # the special symbols are always candidates
+    table = learn_lexical_table(_spell_ids(text), keep=translations)
+    lists = [[int(target) for target, _ in table.translations(str(source))] for source in range(sizes.source)]
+    counts = np.bincount(text.target.ids, minlength=sizes.target)
+    counts[: len(SPECIAL)] = np.iinfo(counts.dtype).max  # because the special symbols are always candidates
     frequent = np.sort(np.argsort(-counts, kind="stable")[:most_frequent])
-    flat = np.array([target for targets in found for target in targets], dtype=np.int64)
-    return Candidates(frequent, np.cumsum([0, *map(len, found)]), flat)
+    flat = np.array([target for targets in lists for target in targets], dtype=np.int64)
+    return Candidates(frequent, np.cumsum([0, *map(len, lists)]), flat)
 
 
-def _as_words(text: Sides) -> Iterator[tuple[str, str]]:
-    """Sentences as an aligner reads them, each number a word."""
+def _spell_ids(text: Sides) -> Iterator[tuple[str, str]]:
+    """Yield sentence pairs for the aligner, in which the words are ids."""
     for number in range(len(text.source)):
         yield " ".join(map(str, text.source[number].tolist())), " ".join(map(str, text.target[number].tolist()))

@@ -1,4 +1,4 @@
-"""The DataModule: corpora, languages and batches of one experiment."""
+"""The Lightning data module: the texts, vocabularies and batches of one run."""
 
 import inspect
 import json
@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from pytorch_lightning import LightningDataModule
 
-from nmt.data.batches import BatchLoader, Plan
-from nmt.data.candidate_lists import Candidates, candidates_of
-from nmt.data.corpus_cache import Prepared, prepare
+from nmt.data.batches import BatchLoader, BatchPlan
+from nmt.data.candidate_lists import Candidates, load_or_learn_candidates
+from nmt.data.corpus_cache import PreparedCorpus, prepare
 from nmt.data.parallel_text import Pairs, Sides
-from nmt.data.preprocess_pool import Workers
+from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
 from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
 
@@ -23,12 +23,28 @@ log = logging.getLogger(__name__)
 
 
 class TranslationData(LightningDataModule):
-    """What `conf/data` describes.
+    """The data of a run, as `conf/data` describes it.
 
-    reader(**train), reader(**valid) and reader(**tests[name]) give parallel text; `source` and `target` say how each
-    side is preprocessed, `vocabulary` how words are numbered, `batches` how sentences are put together, `score` how
-    translations are compared with references, `missing` what to say where files of `dir` are missing, `candidates` the
-    words a softmax in training, and a search, are limited to. `name` is for the configuration's other keys.
+    Args:
+        name: The name of the data set; only other keys of the configuration use it.
+        dir: The folder of all data sets.
+        reader: Makes sentence pairs from the keys of `train`, `valid` or a test set.
+        train: Arguments of `reader` for the training text.
+        valid: Arguments of `reader` for the validation text.
+        tests: Arguments of `reader` for each test set.
+        test: The test set that is evaluated by default.
+        source: The preprocessing of the source side.
+        target: The preprocessing of the target side.
+        vocabulary: The settings of both vocabularies.
+        max_length: Longer training pairs are skipped; None keeps all.
+        source_end: True if the encoder sees the end symbol.
+        batches: Cuts the training text into batches.
+        valid_batches: Cuts the validation text into batches.
+        cache: The folder of prepared texts.
+        seed: Decides the order of the batches.
+        missing: How to get the files of `dir`, shown if one is missing.
+        score: How translations are compared with references.
+        candidates: The sizes of the candidate lists, if softmax and search are limited to them.
     """
 
     def __init__(
@@ -46,8 +62,8 @@ class TranslationData(LightningDataModule):
         vocabulary: Mapping,
         max_length: int | None,
         source_end: bool,
-        batches: Plan,
-        valid_batches: Plan,
+        batches: BatchPlan,
+        valid_batches: BatchPlan,
         cache: str,
         seed: int,
         missing: str | None,
@@ -67,67 +83,71 @@ class TranslationData(LightningDataModule):
         self.plan, self.valid_plan = batches, valid_batches
         self.cache = Path(cache)
         self.candidates = candidates
-        self.prepared: Prepared | None = None
+        self.prepared: PreparedCorpus | None = None
 
-    def prepare(self) -> Prepared:
-        """Reads or makes the cache entry; safe to call from many processes at once."""
+    def prepare(self) -> PreparedCorpus:
+        """Open the cache entry, or write it first; many processes may call this at once."""
         if self.prepared is None:
-            with self.told_where_to_get():
+            with self.hint_at_missing_files():
                 self.prepared = prepare(
                     self.cache,
                     train=self._read("train", self.train_files),
                     valid=self._read("valid", self.valid_files),
-                    tests=self._tests_at_hand(),
+                    tests=self._readable_tests(),
                     preprocessing=self.preprocessing,
                     vocabulary=self.vocabulary,
                 )
-            _report(self.prepared.folder)
+            _log_statistics(self.prepared.folder)
         return self.prepared
 
     @contextmanager
-    def told_where_to_get(self) -> Iterator[None]:
-        """Around whatever reads the files: of what belongs in `dir` and is not there `missing` says where to get it."""
+    def hint_at_missing_files(self) -> Iterator[None]:
+        """Add the hint `missing` to errors about missing files of the folder `dir`."""
         try:
             yield
         except NoFileError as error:
-            lacks = self.missing and Path(error.path).absolute().is_relative_to(Path(self.dir).absolute())
-            raise NoFileError(error.path, self.missing if lacks else None) from None
+            in_dir = Path(error.path).absolute().is_relative_to(Path(self.dir).absolute())
+            raise NoFileError(error.path, self.missing if in_dir else None) from None
 
     def candidate_lists(self) -> Candidates | None:
-        """Where `candidates` asks for them; made if they are not there yet."""
-        return candidates_of(self.prepare(), **self.candidates) if self.candidates else None
+        """Return the candidate lists if the run has any; learn them first if they are missing."""
+        return load_or_learn_candidates(self.prepare(), **self.candidates) if self.candidates else None
 
     def training_words(self) -> Iterator[tuple[str, str]]:
-        """The training pairs as words, as the vocabularies were learned from them."""
-        with self.told_where_to_get(), Workers(self.preprocessing) as workers:
-            yield from map(tuple, workers.read(self._read("train", self.train_files)))
+        """Yield the preprocessed training pairs."""
+        with self.hint_at_missing_files(), PreprocessPool(self.preprocessing) as pool:
+            yield from map(tuple, pool.preprocess(self._read("train", self.train_files)))
 
     def test_pairs(self, name: str | None = None) -> tuple[str, Pairs]:
-        """A named test set, the configured one without a name; `valid` is one too."""
+        """Return the name and the pairs of a test set; `valid` is one too, and `data.test` the default."""
         name = str(name or self.test or "valid")
-        if name in (".", "..") or set(name) & set("/\\\0"):  # a stored configuration must not name places to write to
-            raise ConfigurationError(f"data.test={name!r}: a folder of the run is called so; use letters and figures")
+        # because a stored run must not name other places to write to
+        if name in (".", "..") or set(name) & set("/\\\0"):
+            raise ConfigurationError(
+                f"data.test={name!r}: not a valid name for a folder of the run. Fix: use letters and digits"
+            )
         if name == "valid":
             return name, self._read("valid", self.valid_files)
         if name not in self.tests:
             raise ConfigurationError(
-                f"data.test={name}: no such test set; choose one of {', '.join([*self.tests, 'valid'])}"
+                f"data.test={name}: no such test set. Fix: choose {', '.join([*self.tests, 'valid'])}"
             )
         return name, self._read(f"tests.{name}", self.tests[name])
 
     def train_dataloader(self) -> BatchLoader:
+        """Return the batches of the training text."""
         lists = self.candidate_lists()
-        shuffle = not (self.trainer and self.trainer.overfit_batches)  # or each epoch's first batches would be others
-        return self._loader("train", self.plan, shuffle=shuffle, sentences=self._short_enough(), candidates=lists)
+        # overfit_batches needs a fixed order, because it trains on the first batches of each epoch
+        shuffle = not (self.trainer and self.trainer.overfit_batches)
+        return self._loader("train", self.plan, shuffle=shuffle, sentences=self._short_sentences(), candidates=lists)
 
     def val_dataloader(self) -> BatchLoader:
-        prepared = self.prepare()
-        return self._loader(
-            "valid", self.valid_plan, shuffle=False, sentences=np.arange(len(prepared.split("valid")[0]))
-        )
+        """Return the batches of the validation text, in the same order in each epoch."""
+        sentences = np.arange(len(self.prepare().split("valid").source))
+        return self._loader("valid", self.valid_plan, shuffle=False, sentences=sentences)
 
     def _loader(
-        self, split: str, plan: Plan, *, shuffle: bool, sentences: np.ndarray, candidates: Candidates | None = None
+        self, split: str, plan: BatchPlan, *, shuffle: bool, sentences: np.ndarray, candidates: Candidates | None = None
     ) -> BatchLoader:
         rank, ranks = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         return BatchLoader(
@@ -142,49 +162,56 @@ class TranslationData(LightningDataModule):
             candidates=candidates,
         )
 
-    def _short_enough(self) -> np.ndarray:
+    def _short_sentences(self) -> np.ndarray:
         text = self.prepare().split("train")
         longer = np.maximum(text.source.lengths, text.target.lengths)
         most = np.inf if self.max_length is None else self.max_length
         kept = np.flatnonzero((longer <= most) & (longer > 0)).astype(np.int32)
         if len(kept) == 0:
-            raise ConfigurationError(f"data.max_length={self.max_length}: no training pair is that short")
+            raise ConfigurationError(f"data.max_length={self.max_length}: every training pair is longer. Fix: raise it")
         if len(kept) < len(longer):
             log.info(
-                "left out %d of %d training pairs longer than %s", len(longer) - len(kept), len(longer), self.max_length
+                "skipped %d of %d training pairs longer than %s", len(longer) - len(kept), len(longer), self.max_length
             )
         return kept
 
-    def _read(self, key: str, files: Mapping) -> Pairs:
-        absent = [f"data.{key}.{name}" for name, value in files.items() if value is None]
-        if absent:
-            raise ConfigurationError(f"{' and '.join(absent)} must be given: the files to read")
-        takes = inspect.signature(self.reader).parameters
-        for name in files:
-            if name not in takes:
-                raise ConfigurationError(f"data.{key}.{name}: no such key; there are {', '.join(takes)}")
-        if absent := [name for name, one in takes.items() if one.default is one.empty and name not in files]:
-            raise ConfigurationError(f"data.{key} needs {' and '.join(absent)}")
+    def _read(self, key: str, arguments: Mapping) -> Pairs:
+        self._check_arguments(key, arguments)
         try:
-            return self.reader(**files)
+            return self.reader(**arguments)
         except ValueError as error:
             raise ConfigurationError(f"data.{key}: {first_line(error)}") from error
 
-    def _tests_at_hand(self) -> dict[str, Pairs]:
-        found = {}
+    def _check_arguments(self, key: str, arguments: Mapping) -> None:
+        if empty := [f"data.{key}.{name}" for name, value in arguments.items() if value is None]:
+            raise ConfigurationError(
+                f"{' and '.join(empty)} must be given. Fix: {' '.join(f'{name}=FILE' for name in empty)}"
+            )
+        parameters = inspect.signature(self.reader).parameters
+        for name in arguments:
+            if name not in parameters:
+                raise ConfigurationError(f"data.{key}.{name}: no such key. Fix: choose {', '.join(parameters)}")
+        required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
+        if absent := [f"data.{key}.{name}" for name in required if name not in arguments]:
+            raise ConfigurationError(
+                f"{' and '.join(absent)} must be given. Fix: {' '.join(f'+{name}=VALUE' for name in absent)}"
+            )
+
+    def _readable_tests(self) -> dict[str, Pairs]:
+        readable = {}
         for name, files in self.tests.items():
             pairs = self._read(f"tests.{name}", files)
             try:
                 pairs.identity()
             except DataError:
-                continue  # said clearly when that test set is asked for
-            found[name] = pairs
-        return found
+                continue  # because training does not need it; evaluating this test set will raise the error
+            readable[name] = pairs
+        return readable
 
 
 @cache
-def _report(folder: Path) -> None:
-    """Once for each prepared corpus that a process opens."""
+def _log_statistics(folder: Path) -> None:
+    """Log counts and leaks of a prepared corpus, once in a process."""
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
     for split in ("train", "valid"):
         counts = about[split]
@@ -196,12 +223,12 @@ def _report(folder: Path) -> None:
             100 * counts["target_unknown_rate"],
             counts["blank_pairs_dropped"],
         )
-    for name, reason in about.get("unread_tests", {}).items():  # entries made before this was kept have none
-        log.warning("%s: could not be read, and so was not searched for in the training text: %s", name, reason)
+    for name, reason in about.get("unread_tests", {}).items():  # old entries do not have it
+        log.warning("%s: cannot be read, so leaks into the training text were not checked: %s", name, reason)
     for name, leak in about["leaks"].items():
         if leak["source_in_train"] or leak["target_in_train"]:
             log.warning(
-                "%s: of %d sentences %d sources, %d targets and %d whole pairs also stand in the training text",
+                "%s: of %d sentences, the training text contains %d sources, %d targets and %d pairs",
                 name,
                 leak["sentences"],
                 leak["source_in_train"],

@@ -1,4 +1,7 @@
-"""Fetches a public data set, file by file, each checked against a known digest: python -m nmt.data.download multi30k"""
+"""Download a public data set and check each file against its digest.
+
+python -m nmt.data.download multi30k
+"""
 
 import hashlib
 import os
@@ -8,10 +11,10 @@ import urllib.request
 from pathlib import Path
 
 from nmt.errors import DataError
-from nmt.system.files import whole
+from nmt.system.files import atomic_write
 
-# Multi30k's own repository, at one commit. Its images are under the Flickr terms of use: non-commercial research and
-# educational use; the text has no licence file.
+# One commit of Multi30k's repository. The images are under the Flickr terms of use: non-commercial research and
+# educational use. The text has no licence file.
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
 DIGESTS = {
     "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
@@ -29,22 +32,22 @@ DIGESTS = {
 }
 
 
-def fetch(base: str, digests: dict[str, str], folder: Path) -> None:
-    """Files that are there and right are left alone; none is ever half-written."""
+def download(base: str, digests: dict[str, str], folder: Path) -> None:
+    """Download the files of `digests` from `base`; keep those that are in `folder` with the right digest."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, digest in digests.items():
         path = folder / name
         if path.is_file() and _digest(path.read_bytes()) == digest:
-            print(f"{path}: there already")
+            print(f"{path}: already there")
             continue
         try:
             with urllib.request.urlopen(base + name, timeout=60) as stream:
                 content = stream.read()
         except (urllib.error.URLError, OSError) as error:
-            raise DataError(f"{base}{name}: cannot be fetched ({error})") from error
+            raise DataError(f"{base}{name}: cannot be downloaded ({error})") from error
         if _digest(content) != digest:
-            raise DataError(f"{base}{name}: not the file expected (sha256 {_digest(content)} instead of {digest})")
-        with whole(path) as draft:
+            raise DataError(f"{base}{name}: not the expected file (sha256 {_digest(content)} instead of {digest})")
+        with atomic_write(path) as draft:
             draft.write_bytes(content)
         print(path)
 
@@ -54,10 +57,11 @@ def _digest(content: bytes) -> str:
 
 
 def main(arguments: list[str]) -> None:
+    """Run the command line."""
     if arguments != ["multi30k"]:
-        sys.exit("usage: python -m nmt.data.download multi30k   (into $NMT_DATA, or data/ where it is not set)")
+        sys.exit("usage: python -m nmt.data.download multi30k   (writes to $NMT_DATA, or to data/ if it is not set)")
     try:
-        fetch(MULTI30K, DIGESTS, Path(os.environ.get("NMT_DATA", "data")) / "multi30k" / "raw")
+        download(MULTI30K, DIGESTS, Path(os.environ.get("NMT_DATA", "data")) / "multi30k" / "raw")
     except DataError as error:
         sys.exit(f"error: {error}")
 

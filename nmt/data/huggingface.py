@@ -1,19 +1,31 @@
-"""Parallel data sets of the hub, by the `datasets` library: mapped from disk or streamed."""
+"""Parallel data sets of the Hugging Face hub, read by the `datasets` library: mapped from disk or streamed."""
 
 from collections.abc import Iterator, Mapping
 from glob import glob
 from pathlib import Path
 from typing import Any
 
-from nmt.data.parallel_text import Line, Pairs
+from nmt.data.parallel_text import Pairs, SentencePair
 from nmt.data.text_files import file_identity
 from nmt.errors import ConfigurationError, DataError, first_line
 
-FORMATS = ("csv", "json", "pandas", "parquet", "arrow", "text", "xml")  # which `datasets` reads by itself
+FORMATS = ("csv", "json", "pandas", "parquet", "arrow", "text", "xml")  # file formats that `datasets` reads
 
 
 class HubPairs(Pairs):
-    """A split of a data set: `column` holds {language: sentence}, or `source` and `target` are columns themselves."""
+    """The sentence pairs of a split of a data set.
+
+    Args:
+        split: The split: `train`, `validation`, `test` …
+        path: OWNER/NAME on the hub, a folder, or a format of local files.
+        name: The configuration of the data set.
+        revision: Its version: a commit, branch or tag.
+        data_files: Its files: one or more names or patterns, or a mapping from split to these.
+        streaming: True to read without storing the data set.
+        column: The column with {language: sentence}; None if `source` and `target` are columns.
+        source: The key or column of the source sentences.
+        target: The key or column of the target sentences.
+    """
 
     def __init__(
         self,
@@ -30,29 +42,29 @@ class HubPairs(Pairs):
     ):
         if path is None:
             raise ConfigurationError(
-                "data.reader.path must be given: OWNER/NAME on the hub, or a format such as parquet or json"
+                "data.reader.path must be given. Fix: data.reader.path=OWNER/NAME, or a format such as parquet or json"
             )
         self.split, self.path, self.name, self.revision = split, path, name, revision
         files = data_files if isinstance(data_files, Mapping) else {"train": data_files} if data_files else {}
-        self.data_files = {split: [named] if isinstance(named, str) else list(named) for split, named in files.items()}
+        self.data_files = {key: [value] if isinstance(value, str) else list(value) for key, value in files.items()}
         self.streaming, self.column, self.source, self.target = streaming, column, source, target
 
     def identity(self) -> object:
-        """Local files by their content; a data set of the hub by its name, revision and files there."""
-        described = [self.path, self.name, self.revision, self.split, self.column, self.source, self.target]
+        """Identify local files by their content, a data set of the hub by its name, revision and file names."""
+        settings = [self.path, self.name, self.revision, self.split, self.column, self.source, self.target]
         if self.data_files and self._is_on_the_hub:
-            return {"hub": described, "data_files": self.data_files}
+            return {"hub": settings, "data_files": self.data_files}
         files = self._local_files()
-        return {"hub": described} | ({"files": [file_identity(file) for file in files]} if files else {})
+        return {"hub": settings} | ({"files": [file_identity(file) for file in files]} if files else {})
 
     def _local_files(self) -> list[Path]:
-        """Those of `data_files`, which may be several or a pattern; or all of a folder."""
+        """List the files that match `data_files`, or all files of a folder."""
         if not self.data_files:
             return sorted(file for file in Path(self.path).rglob("*") if file.is_file())
         if self.split not in self.data_files:
-            raise DataError(f"data.reader.data_files names no split '{self.split}', only {', '.join(self.data_files)}")
+            raise DataError(f"data.reader.data_files: no split '{self.split}', only {', '.join(self.data_files)}")
         is_folder = self.path not in FORMATS and Path(self.path).is_dir()
-        folder = Path(self.path) if is_folder else Path()  # where `datasets` looks for them too
+        folder = Path(self.path) if is_folder else Path()  # where `datasets` searches too
         return [
             folder / file
             for pattern in self.data_files[self.split]
@@ -61,23 +73,22 @@ class HubPairs(Pairs):
 
     @property
     def _is_on_the_hub(self) -> bool:
-        """OWNER/NAME; neither a folder here nor a format."""
+        """True for OWNER/NAME; False for a local folder or a format."""
         return "/" in self.path and not Path(self.path).is_dir()
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[SentencePair]:
         self.blank = 0
-        for number, row in enumerate(self._read(), start=1):
+        for number, row in enumerate(self._read_rows(), start=1):
             source, target = (self._sentence(row, key, number) for key in (self.source, self.target))
             if source and target:
-                yield Line(source, target)
+                yield SentencePair(source, target)
             else:
                 self.blank += 1
 
-    def _read(self) -> Iterator[Mapping[str, Any]]:
-        """Streamed rows are found wrong only when they are read."""
+    def _read_rows(self) -> Iterator[Mapping[str, Any]]:
         from datasets import load_dataset
 
-        try:
+        try:  # around the rows too, because errors of a stream appear only while it is read
             yield from load_dataset(
                 self.path,
                 self.name,
@@ -93,9 +104,9 @@ class HubPairs(Pairs):
     def _sentence(self, row: Mapping[str, Any], key: str, number: int) -> str:
         cells = row if self.column is None else row.get(self.column)
         if not isinstance(cells, Mapping) or key not in cells:
-            found = ", ".join(cells) if isinstance(cells, Mapping) else ", ".join(row)
+            names = ", ".join(cells) if isinstance(cells, Mapping) else ", ".join(row)
             raise ConfigurationError(
-                f"{self.path}, split {self.split}, row {number}: no '{key}' in column {self.column}, only {found}. "
-                "Set data.reader.column, data.reader.source and data.reader.target"
+                f"{self.path}, split {self.split}, row {number}: no '{key}' in column {self.column}, only {names}. "
+                "Fix: set data.reader.column, data.reader.source and data.reader.target"
             )
         return " ".join((cells[key] or "").split())

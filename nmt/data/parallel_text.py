@@ -1,47 +1,62 @@
-"""Parallel text: pairs of sentences, read from two files."""
+"""Parallel text: sentence pairs, and the readers that yield them."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from nmt.data.text_files import file_identity, in_step, read_lines
+from nmt.data.text_files import file_identity, read_lines, read_parallel_lines
 from nmt.data.word_alignments import Gold, read_gold_file
 from nmt.errors import DataError
 
-OfLine = TypeVar("OfLine")
+LineContent = TypeVar("LineContent")
+SIDES = ("source", "target")
 
 
-class Line(NamedTuple):
+class Sides(NamedTuple):
+    """One value for the source side and one for the target side."""
+
+    source: object
+    target: object
+
+
+class SentencePair(NamedTuple):
+    """A source sentence and its translation."""
+
     source: str
     target: str
 
 
 class Pairs:
-    """Parallel text: it can be read any number of times. What a reader need not have, has a default."""
+    """Sentence pairs that can be read any number of times: the interface of every reader."""
 
-    blank = 0  # pairs dropped in the last pass
+    blank = 0  # blank pairs skipped in the last pass
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[SentencePair]:
         raise NotImplementedError
 
     def identity(self) -> object:
-        """What tells this content from any other."""
+        """Return a JSON value that changes when the content changes."""
         raise NotImplementedError
 
     def further_references(self) -> list[list[str]]:
-        """Other translations of a test set's sources, a list of lines each."""
+        """Return more translations of a test set: for each of them a list with a line a pair."""
         return []
 
     def gold(self) -> list[Gold] | None:
-        """A test set's alignments, made by hand or by its generator."""
+        """Return the gold word alignment of each pair, if there is one."""
         return None
 
 
 class FilePairs(Pairs):
-    """Two files whose lines belong together. `empty_side`: is a pair with one blank side an error, or dropped?
+    """Sentence pairs of two files: line i of one is the translation of line i of the other.
 
-    `alignments`: a file of links made by hand, a line a pair, `i-j` sure and `ipj` possible, counted from
-    `alignments_base`. `references`: files of further translations of each source line, for test sets.
+    Args:
+        source: The file of source sentences.
+        target: The file of target sentences.
+        empty_side: What to do with a pair of which one side is blank: `error` or `drop`.
+        alignments: A file of gold links, a line a pair: `i-j` is sure, `ipj` possible.
+        alignments_base: The first position in `alignments`: 0 or 1.
+        references: Files of further translations, a line a pair, for test sets.
     """
 
     def __init__(
@@ -55,57 +70,47 @@ class FilePairs(Pairs):
         references: str | Sequence[str] = (),
     ):
         if empty_side not in ("error", "drop"):
-            raise DataError(f"data.reader.empty_side={empty_side}: choose error or drop")
+            raise DataError(f"data.reader.empty_side={empty_side}: unknown value. Fix: choose error or drop")
         self.source, self.target, self.empty_side = Path(source), Path(target), empty_side
         self.alignments, self.alignments_base = alignments, alignments_base
         self.references = [Path(file) for file in ([references] if isinstance(references, str) else references)]
 
     def identity(self) -> object:
+        """Return the digests of both files."""
         return {"files": [file_identity(self.source), file_identity(self.target)], "empty_side": self.empty_side}
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[SentencePair]:
         self.blank = 0
         number = 0
-        for number, source, target in in_step(self.source, self.target):
+        for number, source, target in read_parallel_lines(self.source, self.target):
             if source and target:
-                yield Line(source, target)
-            elif source or target:
-                self._empty(number, self.target if source else self.source)
+                yield SentencePair(source, target)
+            elif (source or target) and self.empty_side == "error":
+                raise DataError(
+                    f"{self.target if source else self.source}, line {number}: empty, but the other side is not. "
+                    "Fix: correct the line, or skip such pairs with data.reader.empty_side=drop"
+                )
             else:
                 self.blank += 1
         if number == 0:
-            raise DataError(f"{self.source} and {self.target} are empty: nothing to read")
+            raise DataError(f"{self.source} and {self.target} are empty. Fix: name files with text")
 
     def further_references(self) -> list[list[str]]:
-        return [self._of_pairs(list(read_lines(file)), file, "a reference") for file in self.references]
+        """Read the files of further translations."""
+        return [self._drop_blank_pairs(list(read_lines(file)), file, "translation") for file in self.references]
 
     def gold(self) -> list[Gold] | None:
+        """Read the file of gold links."""
         if not self.alignments:
             return None
         file = Path(self.alignments)
-        return self._of_pairs(list(read_gold_file(file, self.alignments_base)), file, "its own links")
+        return self._drop_blank_pairs(list(read_gold_file(file, self.alignments_base)), file, "list of links")
 
-    def _of_pairs(self, lines: list[OfLine], file: Path, needed: str) -> list[OfLine]:
-        """What a file says of each line → of the pairs there are."""
-        kept = [bool(source and target) for _, source, target in in_step(self.source, self.target)]
+    def _drop_blank_pairs(self, lines: list[LineContent], file: Path, content: str) -> list[LineContent]:
+        """Keep the lines of pairs that `__iter__` yields."""
+        kept = [bool(source and target) for _, source, target in read_parallel_lines(self.source, self.target)]
         if len(lines) != len(kept):
-            raise DataError(f"{file} has {len(lines)} lines, {self.target} {len(kept)}: each line needs {needed}")
-        return [line for line, keeps in zip(lines, kept, strict=True) if keeps]
-
-    def _empty(self, number: int, file: Path) -> None:
-        if self.empty_side == "error":
             raise DataError(
-                f"{file}, line {number}: empty, but its other side is not; mend the line, or drop such pairs with "
-                "data.reader.empty_side=drop"
+                f"{file} has {len(lines)} lines, {self.target} {len(kept)}. Fix: write one {content} for each line"
             )
-        self.blank += 1
-
-
-SIDES = ("source", "target")
-
-
-class Sides(NamedTuple):
-    """Anything that exists once for each side."""
-
-    source: object
-    target: object
+        return [line for line, keep in zip(lines, kept, strict=True) if keep]

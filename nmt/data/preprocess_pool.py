@@ -5,24 +5,24 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 
-from nmt.data.parallel_text import Line, Sides
-from nmt.data.text_files import in_blocks
-from nmt.system.hardware import cores
+from nmt.data.parallel_text import SentencePair, Sides
+from nmt.data.text_files import split_into_blocks
+from nmt.system.hardware import available_cores
 
-BLOCK = 4096  # pairs handled at once
+BLOCK = 4096  # pairs sent to a process at once
 
 
-class Workers:
-    """Preprocesses pairs, in as many processes as there are cores where the work is worth sending."""
+class PreprocessPool:
+    """One process a core, if the preprocessing takes longer than sending text to a process."""
 
     def __init__(self, preprocessing: Sides):
         self.preprocessing = preprocessing
-        self.cores = cores()
+        self.cores = available_cores()
         self.pool: ProcessPoolExecutor | None = None
 
-    def __enter__(self) -> "Workers":
+    def __enter__(self) -> "PreprocessPool":
         if any(side.tokenizer != "none" or side.normalize for side in self.preprocessing):
-            context = multiprocessing.get_context("spawn")  # a fork would copy threads' locks
+            context = multiprocessing.get_context("spawn")  # because a fork would copy locks that threads hold
             self.pool = ProcessPoolExecutor(self.cores, mp_context=context)
         return self
 
@@ -30,21 +30,21 @@ class Workers:
         if self.pool:
             self.pool.shutdown(cancel_futures=True)
 
-    def read(self, pairs: Iterable[Line]) -> Iterator[Line]:
-        """Preprocessed, in order; those that this leaves blank included."""
-        blocks = in_blocks(pairs, BLOCK)
+    def preprocess(self, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
+        """Yield the preprocessed pairs in order, also those that have become blank."""
+        blocks = split_into_blocks(pairs, BLOCK)
         if self.pool is None:
             for block in blocks:
-                yield from _preprocess(self.preprocessing, block)
+                yield from _preprocess_block(self.preprocessing, block)
             return
-        waiting: deque[Future] = deque()  # bounded, so that a fast reader does not fill the memory
+        waiting: deque[Future] = deque()  # bounded, because a fast reader would fill the memory
         for block in blocks:
-            waiting.append(self.pool.submit(_preprocess, self.preprocessing, block))
+            waiting.append(self.pool.submit(_preprocess_block, self.preprocessing, block))
             if len(waiting) > 2 * self.cores:
                 yield from waiting.popleft().result()
-        for done in waiting:
-            yield from done.result()
+        for future in waiting:
+            yield from future.result()
 
 
-def _preprocess(preprocessing: Sides, block: list[Line]) -> list[Line]:
-    return [Line(preprocessing.source(source), preprocessing.target(target)) for source, target in block]
+def _preprocess_block(preprocessing: Sides, block: list[SentencePair]) -> list[SentencePair]:
+    return [SentencePair(preprocessing.source(source), preprocessing.target(target)) for source, target in block]

@@ -1,4 +1,4 @@
-"""One side of a language pair: from raw text to numbers, and from numbers to text that a person would write."""
+"""Preprocessing of one side: from raw text to words, and from a translation's words to text."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from nmt.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary
 from nmt.errors import ConfigurationError
 
 TOKENIZERS = ("none", "moses", "characters")
-MARKUP = {  # what tokenizers leave whole; each expression takes time in proportion to the text, whatever it holds
+MARKUP = {  # regular expressions of text that stays one word; each needs time linear in the length of any text
     "rst": "|".join(
         (
             r":[\w.+:-]{1,60}:`[^`]+`",  # a role
@@ -20,61 +20,65 @@ MARKUP = {  # what tokenizers leave whole; each expression takes time in proport
         )
     )
 }
-UNKNOWN_IN_TEXT = "⁇"  # as SentencePiece writes it; <unk> would be three words to sacrebleu's 13a
-_IDEOGRAPH = "\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+UNKNOWN_IN_TEXT = "⁇"  # as in SentencePiece, because sacrebleu's 13a would split <unk> into three words
+IDEOGRAPHS = "\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
-    """What happens to raw text before the vocabulary. A plain value, so that worker processes can be sent one.
+    """The steps from raw text to words. A plain value, so it can be sent to another process.
 
-    tokenizer: `none` – already separated by white space; `moses`; `characters` – Chinese characters (kanji too) stand
-    alone, other text is split as Moses does. markup: `rst` – Moses leaves roles, literals and emphasis whole.
+    Attributes:
+        language: The language code for Moses.
+        normalize: Normalize punctuation as Moses does.
+        tokenizer: `none`: words are already separated by white space. `moses`. `characters`: each Chinese character is
+            a word (Japanese kanji too), and Moses splits the rest.
+        lowercase: Lowercase the text.
+        markup: `rst`: roles, literals and emphasis stay one word.
     """
 
     language: str
     normalize: bool
     tokenizer: str
     lowercase: bool
-    markup: str | None = None  # checkpoints of old do not say
+    markup: str | None = None  # old checkpoints do not have it
 
     def __post_init__(self):
         if self.tokenizer not in TOKENIZERS:
             raise ConfigurationError(
-                f"data.source.tokenizer or data.target.tokenizer is {self.tokenizer}: choose {', '.join(TOKENIZERS)}"
+                f"data.source.tokenizer={self.tokenizer} or data.target.tokenizer={self.tokenizer}: unknown tokenizer. "
+                f"Fix: choose {', '.join(TOKENIZERS)}"
             )
+        markup_keys = f"data.source.markup={self.markup} or data.target.markup={self.markup}"
         if self.markup not in (None, *MARKUP):
-            raise ConfigurationError(
-                f"data.source.markup or data.target.markup is {self.markup}: choose null or {', '.join(MARKUP)}"
-            )
+            raise ConfigurationError(f"{markup_keys}: unknown markup. Fix: choose null or {', '.join(MARKUP)}")
         if self.markup and self.tokenizer == "none":
             raise ConfigurationError(
-                f"data.source.markup or data.target.markup is {self.markup} where tokenizer=none takes nothing apart: "
-                "leave it out, or choose moses or characters"
+                f"{markup_keys}: no effect, because tokenizer=none splits nothing. "
+                "Fix: leave markup out, or choose the tokenizer moses or characters"
             )
 
     def __call__(self, line: str) -> str:
-        """Raw text → words separated by single blanks."""
+        """Turn raw text into words separated by single spaces."""
         for step in self._steps:
             line = step(line)
         return " ".join(line.split())
 
     @cached_property
     def _steps(self) -> list[Callable[[str], str]]:
-        """Lowercase first, as Multi30k's own preparation does."""
-        steps = [str.lower] if self.lowercase else []
+        steps = [str.lower] if self.lowercase else []  # first, as in Multi30k's preparation
         if self.normalize:
             from sacremoses import MosesPunctNormalizer
 
             steps.append(MosesPunctNormalizer(self.language).normalize)
         if self.tokenizer == "moses":
-            steps.append(_moses(self.language, self.markup))
+            steps.append(_moses_tokenizer(self.language, self.markup))
         if self.tokenizer == "characters":
-            steps.append(_characters(self.language, self.markup))
+            steps.append(_character_tokenizer(self.language, self.markup))
         return steps
 
     def restore(self, words: str) -> str:
-        """Words separated by blanks → text as it is written."""
+        """Turn words separated by spaces into text, as a person would write it."""
         words = words.replace(SPECIAL[UNKNOWN], UNKNOWN_IN_TEXT)
         if self.tokenizer == "none":
             return words
@@ -94,50 +98,50 @@ class Preprocessing:
         self.__dict__.update(state)
 
 
-def _moses(language: str, markup: str | None, *, only_ascii: bool = False) -> Callable[[str], str]:
+def _moses_tokenizer(language: str, markup: str | None, *, only_ascii: bool = False) -> Callable[[str], str]:
     from sacremoses import MosesTokenizer
 
-    tokenizer = MosesTokenizer(language)
-    if only_ascii:  # else it looks for each character among 80,000 Chinese ones: fifty times slower
-        for name in ("IsAlpha", "IsAlnum", "PAD_NOT_ISALNUM", "AGGRESSIVE_HYPHEN_SPLIT", "INTRATOKEN_SLASHES"):
-            vars(tokenizer).pop(name, None)
-    whole = [MARKUP[markup]] if markup else None
+    from nmt.data.moses_internals import drop_cjk_tables
 
-    def tokenized(line: str) -> str:
+    tokenizer = MosesTokenizer(language)
+    if only_ascii:
+        drop_cjk_tables(tokenizer)
+    protected = [MARKUP[markup]] if markup else None
+
+    def tokenize(line: str) -> str:
         try:
-            return tokenizer.tokenize(line, return_str=True, escape=True, protected_patterns=whole)
-        except ValueError:  # more markup in a line than the library can keep apart
+            return tokenizer.tokenize(line, return_str=True, escape=True, protected_patterns=protected)
+        except ValueError:  # because sacremoses limits the number of protected words in a line
             return tokenizer.tokenize(line, return_str=True, escape=True)
 
-    return tokenized
+    return tokenize
 
 
-def _characters(language: str, markup: str | None) -> Callable[[str], str]:
-    """Ideographs alone, what stands between them as Moses splits it."""
-    any_script = lru_cache(1 << 16)(_moses(language, markup))
-    ascii_alone = _moses(language, markup, only_ascii=True)
-    ideograph = re.compile(f"([{_IDEOGRAPH}])")
+def _character_tokenizer(language: str, markup: str | None) -> Callable[[str], str]:
+    tokenize_any = lru_cache(1 << 16)(_moses_tokenizer(language, markup))
+    tokenize_ascii = _moses_tokenizer(language, markup, only_ascii=True)
+    ideograph = re.compile(f"([{IDEOGRAPHS}])")
 
-    def tokenized(part: str) -> str:
+    def tokenize_part(part: str) -> str:
         if not part or part.isspace() or ideograph.match(part):
             return part
-        return ascii_alone(part) if part.isascii() else any_script(part)
+        return tokenize_ascii(part) if part.isascii() else tokenize_any(part)
 
-    return lambda line: " ".join(map(tokenized, ideograph.split(line)))
+    return lambda line: " ".join(map(tokenize_part, ideograph.split(line)))
 
 
 def _join_ideographs(line: str) -> str:
-    """And dashes and dots that are written twice, which Moses takes apart."""
-    return re.sub(f"(?<=[{_IDEOGRAPH}]) +| +(?=[{_IDEOGRAPH}])|(?<=—) +(?=—)|(?<=…) +(?=…)", "", line)
+    """Remove spaces around ideographs, and inside double dashes and ellipses, which Moses splits."""
+    return re.sub(f"(?<=[{IDEOGRAPHS}]) +| +(?=[{IDEOGRAPHS}])|(?<=—) +(?=—)|(?<=…) +(?=…)", "", line)
 
 
 @dataclass(frozen=True)
 class Language:
-    """Preprocessing and vocabulary together: all that translating needs to know of a side."""
+    """The preprocessing and the vocabulary of one side: what a translator needs."""
 
     preprocessing: Preprocessing
     vocabulary: Vocabulary
 
-    def words(self, numbers) -> str:
-        """Words separated by blanks, as the models see them."""
-        return " ".join(self.vocabulary.words(numbers))
+    def words(self, ids) -> str:
+        """Turn word ids into words separated by spaces."""
+        return " ".join(self.vocabulary.words(ids))

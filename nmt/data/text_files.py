@@ -1,4 +1,4 @@
-"""Reading parallel text: plain, gzip or zstd files, UTF-8, one sentence a line; defects are named by file and line."""
+"""Read text files: plain, gzip or zstd, UTF-8, one sentence a line; errors name the file and the line."""
 
 import codecs
 import gzip
@@ -9,88 +9,84 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from nmt.errors import DataError, NoFileError
 
-if TYPE_CHECKING:
-    pass
+MAX_LINE_CHARACTERS = 20_000  # a longer line shows that the file does not have one sentence a line
+MAX_LINE_BYTES = 8 * MAX_LINE_CHARACTERS  # read at once, because a small archive may contain a line of gigabytes
+COMPRESSED_BLOCK = 2048  # bytes decompressed at once, for the same reason
+ARCHIVE_ERRORS = (EOFError, OSError, ValueError, zlib.error)  # raised by a truncated or damaged archive
 
 
-LONGEST_LINE = 20_000  # characters; beyond it a file is hardly one sentence a line
+class LineTooLongError(Exception):
+    """A line of more than `MAX_LINE_BYTES` bytes."""
 
 
-MOST_BYTES = 8 * LONGEST_LINE  # of a line, read at once: a packed file of a few kilobytes may hold a line of gigabytes
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, stripped.
+
+    Only a line feed ends a line, because a Unicode line separator may stand inside a sentence.
+    """
+    with open_text(path) as stream:
+        for number, raw in enumerate(read_raw_lines(stream, str(path)), start=1):
+            try:
+                line = raw.decode("utf-8").strip()
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start}). Fix: save it as UTF-8"
+                ) from None
+            if len(line) > MAX_LINE_CHARACTERS:
+                raise DataError(
+                    f"{path}, line {number}: {len(line)} characters, the limit is {MAX_LINE_CHARACTERS}. "
+                    "Fix: write one sentence a line"
+                )
+            yield line
 
 
-PACKED = 2048  # bytes unpacked at once, for the same reason
-
-
-DAMAGE = (EOFError, OSError, ValueError, zlib.error)  # what a cut or damaged archive raises
-
-
-def in_step(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
-    """Lines of two files that belong together, numbered from 1."""
+def read_parallel_lines(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield (line number from 1, line of `first`, line of `second`)."""
     for number, (one, other) in enumerate(zip_longest(read_lines(first), read_lines(second)), start=1):
         if one is None or other is None:
             shorter, longer = (first, second) if one is None else (second, first)
             raise DataError(
-                f"{shorter} ends after line {number - 1}, {longer} goes on: they must have the same number of lines"
+                f"{shorter} ends after line {number - 1}, {longer} goes on. Fix: give both the same number of lines"
             )
         yield number, one, other
 
 
-def in_blocks(items: Iterable, size: int) -> Iterator[list]:
+def split_into_blocks(items: Iterable, size: int) -> Iterator[list]:
+    """Yield lists of `size` items; the last one may be shorter."""
     iterator = iter(items)
     while block := list(islice(iterator, size)):
         yield block
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """Stripped lines, split at line feeds only (a line separator inside a sentence is not a new sentence)."""
-    with open_text(path) as stream:
-        for number, raw in enumerate(lines_of(stream, str(path)), start=1):
-            try:
-                line = raw.decode("utf-8").strip()
-            except UnicodeDecodeError as error:
-                raise DataError(f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start})") from None
-            if len(line) > LONGEST_LINE:
-                raise DataError(
-                    f"{path}, line {number}: {len(line)} characters; one sentence a line is expected, at most "
-                    f"{LONGEST_LINE} characters"
-                )
-            yield line
-
-
-def lines_of(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """As they stand there; where that ends badly, the name and the line are told."""
+def read_raw_lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield undecoded lines; errors call the stream `name`."""
     number = 0
     try:
-        for raw in raw_lines(stream):
+        for raw in read_bounded_lines(stream):
             number += 1
             yield raw
-    except TooLongError as error:
-        raise DataError(f"{name}, line {number + 1}: {error}; one sentence a line is expected") from None
-    except DAMAGE as error:
+    except LineTooLongError as error:
+        raise DataError(f"{name}, line {number + 1}: {error}. Fix: write one sentence a line") from None
+    except ARCHIVE_ERRORS as error:
         raise DataError(f"{name}, after line {number}: cannot be read ({error})") from None
 
 
-class TooLongError(Exception):
-    """A line that is not read to its end."""
-
-
-def raw_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Without the mark that some editors put before the first, which would be taken for a word."""
+def read_bounded_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield undecoded lines of at most `MAX_LINE_BYTES` bytes, without a byte order mark at the start."""
     mark = codecs.BOM_UTF8
-    for raw in iter(partial(stream.readline, MOST_BYTES), b""):
-        if len(raw) == MOST_BYTES and not raw.endswith(b"\n"):
-            raise TooLongError(f"more than {MOST_BYTES} bytes")
+    for raw in iter(partial(stream.readline, MAX_LINE_BYTES), b""):
+        if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
+            raise LineTooLongError(f"more than {MAX_LINE_BYTES} bytes")
         yield raw.removeprefix(mark)
         mark = b""
 
 
 def open_text(path: Path) -> BinaryIO:
-    """Open by what the file is, not by its name."""
+    """Open a file; its first bytes, not its name, show how it is compressed."""
     try:
         stream = open(path, "rb")  # noqa: SIM115 – handed on
     except FileNotFoundError:
@@ -101,39 +97,41 @@ def open_text(path: Path) -> BinaryIO:
     if magic[:2] == b"\x1f\x8b":
         return gzip.open(stream)
     if magic[:4] == b"\x28\xb5\x2f\xfd":
-        return io.BufferedReader(_Zstandard(stream))
+        return io.BufferedReader(_ZstdReader(stream))
     return stream
 
 
-class _Zstandard(io.RawIOBase):
-    """All frames of a file, one after another; unlike the library's own reader it tells where the last was cut off."""
+class _ZstdReader(io.RawIOBase):
+    """Reads all zstd frames of a file. The library's reader does not report a truncated last frame; this one does."""
 
     def __init__(self, stream: BinaryIO):
         import zstandard
 
-        self.stream, self.error = stream, zstandard.ZstdError
-        self.new = zstandard.ZstdDecompressor().decompressobj
+        self.stream, self.zstd_error = stream, zstandard.ZstdError
+        self.new_frame = zstandard.ZstdDecompressor().decompressobj
         self.frame = None
-        self.unpacked = memoryview(b"")
+        self.content = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:
-        while not self.unpacked:
-            packed = (self.frame.unused_data if self.frame and self.frame.eof else b"") or self.stream.read(PACKED)
-            if not packed:
+        while not self.content:
+            compressed = (self.frame.unused_data if self.frame and self.frame.eof else b"") or self.stream.read(
+                COMPRESSED_BLOCK
+            )
+            if not compressed:
                 if self.frame and not self.frame.eof:
                     raise EOFError("it ends in the middle of its last frame")
                 return 0
             if self.frame is None or self.frame.eof:
-                self.frame = self.new()
+                self.frame = self.new_frame()
             try:
-                self.unpacked = memoryview(self.frame.decompress(packed))
-            except self.error as error:
+                self.content = memoryview(self.frame.decompress(compressed))
+            except self.zstd_error as error:
                 raise OSError(str(error)) from None
-        size = min(len(buffer), len(self.unpacked))
-        buffer[:size], self.unpacked = self.unpacked[:size], self.unpacked[size:]
+        size = min(len(buffer), len(self.content))
+        buffer[:size], self.content = self.content[:size], self.content[size:]
         return size
 
     def close(self) -> None:
@@ -142,7 +140,7 @@ class _Zstandard(io.RawIOBase):
 
 
 def file_identity(path: Path) -> str:
-    """A digest of a file's content, whatever its name."""
+    """Return a digest of a file's content; the name does not matter."""
     try:
         with open(path, "rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

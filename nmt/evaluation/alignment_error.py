@@ -1,7 +1,9 @@
-"""How far alignments of words are from those made by hand: precision, recall and error rate (Och & Ney 2003), of links
-and of attention as it is (Tu 2016, §5.1)."""
+"""Precision, recall and error rate of word alignments against gold alignments (Och & Ney 2003).
 
-from collections.abc import Iterable
+SAER is the error rate of attention weights instead of links (Tu 2016, §5.1).
+"""
+
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,11 +11,11 @@ import numpy as np
 from nmt.data.word_alignments import Gold, Links
 
 MEASURES = ("aer", "saer")
-COUNTS = 4  # |A|, |S|, |A ∩ S|, |A ∩ P|: of each measure
+COUNTS = 4  # of each measure: |A|, |S|, |A ∩ S|, |A ∩ P|, for links A, sure links S and possible links P
 
 
 class AlignmentError(NamedTuple):
-    """In per cent; `error_rate` is 0 where all sure links are found and none that is not possible."""
+    """Precision, recall and alignment error rate, in per cent."""
 
     precision: float
     recall: float
@@ -21,25 +23,33 @@ class AlignmentError(NamedTuple):
 
 
 def alignment_error_rate(links: Iterable[Links], sure: Iterable[Links], possible: Iterable[Links]) -> AlignmentError:
-    """Over all sentences together; a sure link is possible as well, whether `possible` names it or not."""
-    gold = (Gold(*both) for both in zip(sure, possible, strict=True))
+    """Return the error of a text's links; a sure link is also possible, even if `possible` lacks it."""
     totals = np.zeros(COUNTS)
-    for proposed, wanted in zip(links, gold, strict=True):
-        totals += link_counts(proposed, wanted)
-    found, wanted, found_sure, found_possible = totals
+    for sentence_links, *gold in zip(links, sure, possible, strict=True):
+        totals += count_links(sentence_links, Gold(*gold))
+    proposed, gold_sure, proposed_sure, proposed_possible = totals
     return AlignmentError(
-        precision=_per_cent(found_possible, found),
-        recall=_per_cent(found_sure, wanted),
+        precision=_percentage(proposed_possible, proposed),
+        recall=_percentage(proposed_sure, gold_sure),
         error_rate=float(error_rate(totals)),
     )
 
 
-def link_counts(links: Links, gold: Gold) -> list[float]:
+def link_scores(links: Sequence[Links], gold: Sequence[Gold]) -> dict[str, float]:
+    """Return AER, precision, recall and F1 of a text's links, in per cent."""
+    error = alignment_error_rate(links, [one.sure for one in gold], [one.possible for one in gold])
+    total = error.precision + error.recall
+    f1 = 2 * error.precision * error.recall / total if total else 0.0
+    return {"aer": error.error_rate, "precision": error.precision, "recall": error.recall, "f1": f1}
+
+
+def count_links(links: Links, gold: Gold) -> list[float]:
+    """Return the counts of a sentence's links: |A|, |S|, |A ∩ S|, |A ∩ P|."""
     return [len(links), len(gold.sure), len(links & gold.sure), len(links & (gold.sure | gold.possible))]
 
 
-def weight_counts(weights: np.ndarray, gold: Gold) -> list[float]:
-    """The same of (target words, source words), |·| the sum of a matrix and ∩ the product of two."""
+def count_weights(weights: np.ndarray, gold: Gold) -> list[float]:
+    """Return the same counts of (target, source) weights, where |·| is the sum of weights."""
     on_sure, on_possible = (
         sum(float(weights[target, source]) for source, target in links)
         for links in (gold.sure, gold.sure | gold.possible)
@@ -48,16 +58,17 @@ def weight_counts(weights: np.ndarray, gold: Gold) -> list[float]:
 
 
 def error_rate(totals: np.ndarray) -> np.ndarray:
-    """(…, counts) → (…): 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|), in per cent; none of nothing."""
-    found, sure, on_sure, on_possible = np.moveaxis(totals, -1, 0)
-    return 100 - 100 * np.where(found + sure > 0, (on_sure + on_possible) / np.maximum(found + sure, 1e-30), 1.0)
+    """Return error rates in per cent from summed counts: (…, `COUNTS`) → (…); 0 if there are no links at all."""
+    proposed, sure, on_sure, on_possible = np.moveaxis(totals, -1, 0)
+    # AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
+    return 100 - 100 * np.where(proposed + sure > 0, (on_sure + on_possible) / np.maximum(proposed + sure, 1e-30), 1.0)
 
 
-def in_per_cent(totals: np.ndarray) -> np.ndarray:
-    """(…, counts of links and of weights) → (…, `MEASURES`)."""
+def compute_measures(totals: np.ndarray) -> np.ndarray:
+    """Return `MEASURES` from the counts of links, then of weights: (…, 2 · `COUNTS`) → (…, measures)."""
     return np.stack([error_rate(totals[..., :COUNTS]), error_rate(totals[..., COUNTS:])], axis=-1)
 
 
-def _per_cent(part: float, whole: float) -> float:
-    """All of nothing is right."""
-    return float(100 * part / whole) if whole else 100.0
+def _percentage(part: float, total: float) -> float:
+    """Return the percentage; 100 if the total is 0, because then nothing is wrong."""
+    return float(100 * part / total) if total else 100.0

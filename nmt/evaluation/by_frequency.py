@@ -1,4 +1,4 @@
-"""Whether rare words are translated: words of the target by how often the training text has them."""
+"""Precision, recall and F1 of target words by their frequency in the training text: are rare words translated?"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ BOUNDS = (0, 1, 2, 5, 10, 100, 1000)
 
 
 class FrequencyBucket(NamedTuple):
-    """Words that the training text has this often; the last three in per cent, 0 where there is nothing to share."""
+    """Words with similar frequency; rates are in per cent, and 0 if there are no words to divide by."""
 
     name: str
     reference_words: int
@@ -30,26 +30,30 @@ def by_frequency(
     *,
     bounds: tuple[int, ...] = BOUNDS,
 ) -> list[FrequencyBucket]:
-    """Sentence by sentence a word matches as often as both have it, wherever it stands; 0 are the unknown words."""
+    """Return the rates of each bucket that has words.
+
+    A word matches as often as both sentences contain it, at any position. A bound is the last frequency of its bucket;
+    unknown words have frequency 0.
+    """
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} hypotheses but {len(references)} references")
-    wanted, said, matched = Counter(), Counter(), Counter()
+    reference_words, hypothesis_words, matched = Counter(), Counter(), Counter()
     for hypothesis, reference in zip(hypotheses, references, strict=True):
-        own, needed = Counter(hypothesis), Counter(reference)
-        said.update(own)
-        wanted.update(needed)
-        matched.update(own & needed)
-    totals = [_totals(words, counts, bounds) for words in (wanted, said, matched)]
-    names = bucket_names(bounds, first=0)
-    return [_bucket(name, *row) for name, row in zip(names, zip(*totals, strict=True), strict=True) if any(row)]
+        hypothesis_counts, reference_counts = Counter(hypothesis), Counter(reference)
+        hypothesis_words.update(hypothesis_counts)
+        reference_words.update(reference_counts)
+        matched.update(hypothesis_counts & reference_counts)
+    totals = [_sum_buckets(words, counts, bounds) for words in (reference_words, hypothesis_words, matched)]
+    rows = zip(bucket_names(bounds, first=0), *totals, strict=True)
+    return [_make_bucket(*row) for row in rows if any(row[1:])]
 
 
-def _totals(words: Counter, counts: Mapping[str, int], bounds: tuple[int, ...]) -> list[int]:
-    """Of each bucket."""
+def _sum_buckets(words: Counter, counts: Mapping[str, int], bounds: tuple[int, ...]) -> list[int]:
     buckets = bucket_numbers((counts.get(word, 0) for word in words), bounds)
     return np.bincount(buckets, weights=list(words.values()), minlength=len(bounds) + 1).astype(int).tolist()
 
 
-def _bucket(name: str, wanted: int, said: int, matched: int) -> FrequencyBucket:
-    precision, recall = 100 * matched / max(1, said), 100 * matched / max(1, wanted)
-    return FrequencyBucket(name, wanted, said, matched, precision, recall, 200 * matched / max(1, said + wanted))
+def _make_bucket(name: str, reference_words: int, hypothesis_words: int, matched: int) -> FrequencyBucket:
+    precision, recall = 100 * matched / max(1, hypothesis_words), 100 * matched / max(1, reference_words)
+    f1 = 200 * matched / max(1, hypothesis_words + reference_words)
+    return FrequencyBucket(name, reference_words, hypothesis_words, matched, precision, recall, f1)

@@ -1,6 +1,6 @@
-"""BLEU and output length by the length of the source sentence, each with how sure it is.
+"""BLEU and output length by the length of the source sentence, with 95 % confidence intervals.
 
-All given (run, sentence, 10) of `sentence_statistics`; of several runs what is told is the mean.
+Statistics are (run, sentence, counts) from `sentence_statistics`. With several runs, scores are the mean over runs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,16 +10,16 @@ import numpy as np
 
 from nmt.errors import ConfigurationError
 from nmt.evaluation.bleu import mean_bleu
-from nmt.evaluation.significance import draws, interval
+from nmt.evaluation.significance import confidence_interval, draws
 
 BOUNDS = (10, 20, 30, 40, 50, 60)
-ENOUGH = 20  # sentences, to say by drawing among them how sure their BLEU is
+MIN_SENTENCES = 20  # for a confidence interval by resampling
 
 
-class Bucket(NamedTuple):
-    """Sentences of like length; `low` and `high` are BLEU's 95 % interval, None where there are too few.
+class LengthBucket(NamedTuple):
+    """Sentences of similar length; `low` and `high` bound the interval of BLEU, None for too few sentences.
 
-    Words are those of an average sentence, as BLEU counts them.
+    Words are the mean per sentence, as BLEU counts them.
     """
 
     name: str
@@ -32,20 +32,19 @@ class Bucket(NamedTuple):
     length_ratio: float
 
 
-class Apart(NamedTuple):
-    """How much more BLEU than the baseline, on the sentences of a bucket; its 95 % interval, where there is one."""
+class BucketDifference(NamedTuple):
+    """The difference in BLEU to the baseline in a bucket, and its interval."""
 
     difference: float
     difference_low: float | None
     difference_high: float | None
 
 
-class Longer(NamedTuple):
-    """How much more a system gains over the baseline on sentences longer than so many words than on all others; the
-    95 % interval, where there are enough of both."""
+class LongSentenceGain(NamedTuple):
+    """The gain over the baseline on sentences longer than a bound, minus the gain on all other sentences."""
 
-    than: int
-    sentences: int
+    than: int  # the bound
+    sentences: int  # longer than the bound
     difference: float
     difference_low: float | None
     difference_high: float | None
@@ -58,61 +57,9 @@ def by_length(
     bounds: tuple[int, ...] = BOUNDS,
     resamples: int = 1000,
     seed: int = 1,
-) -> list[Bucket]:
-    """Of sources of 1–10, 11–20, … words; lengths that no sentence has are left out, and sources without a word."""
-    return _buckets(_chosen(source_lengths, bounds), source_lengths, statistics, resamples, seed)
-
-
-def compare_by_length(
-    source_lengths: list[int],
-    own: np.ndarray,
-    systems: Mapping[str, np.ndarray],
-    *,
-    bounds: tuple[int, ...] = BOUNDS,
-    resamples: int = 1000,
-    seed: int = 1,
-) -> dict[str, list[tuple[Bucket, Apart]]]:
-    """The buckets of `by_length` of each system, and in each how far it is from the baseline by the same draws."""
-    told: dict[str, list[tuple[Bucket, Apart]]] = {name: [] for name in systems}
-    for bucket, which in _chosen(source_lengths, bounds):
-        drawn = draws(int(which.sum()), resamples, seed)
-        baseline = _drawn(own[:, which], drawn)
-        for name, statistics in systems.items():
-            system = _drawn(statistics[:, which], drawn)
-            told[name].append((_bucket(bucket, system), _apart(baseline, system)))
-    return told
-
-
-def compare_longer(
-    source_lengths: list[int],
-    own: np.ndarray,
-    systems: Mapping[str, np.ndarray],
-    *,
-    bounds: tuple[int, ...] = BOUNDS,
-    resamples: int = 1000,
-    seed: int = 1,
-) -> dict[str, list[Longer]]:
-    """For each bound with sentences on both of its sides, which are drawn anew within each bucket."""
-    numbers = _numbers(source_lengths, bounds)
-    there = sorted({number for number in numbers.tolist() if number >= 0})
-    buckets = [numbers == number for number in there]
-    drawn = [draws(int(which.sum()), resamples, seed + place) for place, which in enumerate(buckets)]
-    baseline = _totals(own, buckets, drawn)
-    told: dict[str, list[Longer]] = {}
-    for name, statistics in systems.items():
-        gains, system = [], _totals(statistics, buckets, drawn)
-        for place, number in enumerate(there[:-1], start=1):
-            shorter, longer = (
-                mean_bleu(system[side].sum(0)) - mean_bleu(baseline[side].sum(0))
-                for side in (slice(place), slice(place, None))
-            )
-            count = int((numbers > number).sum())
-            fewest = min(count, int((numbers >= 0).sum()) - count)
-            found, *samples = longer - shorter
-            sure = interval(np.array(samples), fewest) if fewest >= ENOUGH else (None, None)
-            gains.append(Longer(bounds[number], count, float(found), *sure))
-        told[name] = gains
-    return told
+) -> list[LengthBucket]:
+    """Return the buckets 1–10, 11–20, … source words that have sentences; sources without words are left out."""
+    return _make_buckets(_select_sentences(source_lengths, bounds), source_lengths, statistics, resamples, seed)
 
 
 def longer_than(
@@ -122,64 +69,115 @@ def longer_than(
     bounds: tuple[int, ...] = (0, *BOUNDS),
     resamples: int = 1000,
     seed: int = 1,
-) -> list[Bucket]:
-    """Of all sources longer than 0, 10, 20, … words: what is in a bucket is in those before it too (Tu 2016)."""
-    chosen = [(f">{bound}", np.array(source_lengths) > bound) for bound in bounds]
-    there = [(name, which) for name, which in chosen if which.any()]
-    return _buckets(there, source_lengths, statistics, resamples, seed)
+) -> list[LengthBucket]:
+    """Return the buckets of all sources longer than 0, 10, 20, … words; each contains the next (Tu 2016)."""
+    selected = [(f">{bound}", np.array(source_lengths) > bound) for bound in bounds]
+    return _make_buckets(
+        [(name, mask) for name, mask in selected if mask.any()], source_lengths, statistics, resamples, seed
+    )
+
+
+def compare_by_length(
+    source_lengths: list[int],
+    baseline: np.ndarray,
+    systems: Mapping[str, np.ndarray],
+    *,
+    bounds: tuple[int, ...] = BOUNDS,
+    resamples: int = 1000,
+    seed: int = 1,
+) -> dict[str, list[tuple[LengthBucket, BucketDifference]]]:
+    """Return each system's buckets of `by_length`, with differences to the baseline by the same resamples."""
+    rows: dict[str, list[tuple[LengthBucket, BucketDifference]]] = {name: [] for name in systems}
+    for bucket, mask in _select_sentences(source_lengths, bounds):
+        samples = draws(int(mask.sum()), resamples, seed)
+        baseline_bleu = _resample(baseline[:, mask], samples)
+        for name, statistics in systems.items():
+            bleu = _resample(statistics[:, mask], samples)
+            rows[name].append((_make_bucket(bucket, bleu), _subtract(bleu, baseline_bleu)))
+    return rows
+
+
+def compare_longer(
+    source_lengths: list[int],
+    baseline: np.ndarray,
+    systems: Mapping[str, np.ndarray],
+    *,
+    bounds: tuple[int, ...] = BOUNDS,
+    resamples: int = 1000,
+    seed: int = 1,
+) -> dict[str, list[LongSentenceGain]]:
+    """Return each system's gain on longer sentences, for each bound that has sentences on both sides.
+
+    Sentences are resampled within each bucket.
+    """
+    numbers = _number_sources(source_lengths, bounds)
+    used = sorted({number for number in numbers.tolist() if number >= 0})
+    masks = [numbers == number for number in used]
+    sizes = [int(mask.sum()) for mask in masks]
+    samples = [draws(size, resamples, seed + place) for place, size in enumerate(sizes)]
+    baseline_totals = _sum_buckets(baseline, masks, samples)
+    gains = {}
+    for name, statistics in systems.items():
+        totals = _sum_buckets(statistics, masks, samples)
+        gains[name] = [
+            _gain_on_longer(bounds[number], totals, baseline_totals, sizes, place)
+            for place, number in enumerate(used[:-1], start=1)
+        ]
+    return gains
+
+
+def _gain_on_longer(
+    bound: int, system: np.ndarray, baseline: np.ndarray, sizes: list[int], first: int
+) -> LongSentenceGain:
+    """Compare the buckets from number `first` on with those before it."""
+    shorter, longer = (
+        mean_bleu(system[side].sum(0)) - mean_bleu(baseline[side].sum(0)) for side in (slice(first), slice(first, None))
+    )
+    difference, *samples = longer - shorter
+    sentences = sum(sizes[first:])
+    bounds = _interval(np.array(samples), min(sentences, sum(sizes[:first])))
+    return LongSentenceGain(bound, sentences, float(difference), *bounds)
 
 
 def bucket_numbers(values: Iterable[int], bounds: tuple[int, ...]) -> np.ndarray:
-    """A bound is the greatest value of its bucket; the last bucket has none."""
+    """Return the bucket of each value; a bound is the greatest value of its bucket, and the last has no bound."""
     if not bounds or list(bounds) != sorted(set(bounds)):
-        raise ConfigurationError(f"bounds={list(bounds)}: at least one is needed, each greater than the one before it")
+        raise ConfigurationError(f"bounds={list(bounds)}: must be one or more increasing numbers")
     return np.searchsorted(bounds, np.array(list(values)), side="left")
 
 
 def bucket_names(bounds: tuple[int, ...], first: int) -> list[str]:
-    """From the smallest value there is: 1–10, 11–20, …, >60."""
-    smallest = [first, *(bound + 1 for bound in bounds)]
-    names = [f"{low}–{high}" if low < high else str(high) for low, high in zip(smallest, bounds, strict=False)]
+    """Return the names of buckets, from the smallest value `first`: 1–10, 11–20, …, >60."""
+    lowest = [first, *(bound + 1 for bound in bounds)]
+    names = [f"{low}–{high}" if low < high else str(high) for low, high in zip(lowest, bounds, strict=False)]
     return [*names, f">{bounds[-1]}"]
 
 
-def _numbers(source_lengths: list[int], bounds: tuple[int, ...]) -> np.ndarray:
-    """Of each source its bucket, −1 where it has no word."""
+def _number_sources(source_lengths: list[int], bounds: tuple[int, ...]) -> np.ndarray:
+    """Return the bucket of each source, −1 for a source without words."""
     return np.where(np.array(source_lengths) > 0, bucket_numbers(source_lengths, bounds), -1)
 
 
-def _totals(statistics: np.ndarray, buckets: Sequence[np.ndarray], drawn: Sequence[np.ndarray]) -> np.ndarray:
-    """(bucket, run, 1 + draw, 10): what is counted in each, then what is in each draw from it."""
-    inside = [statistics[:, which] for which in buckets]
+def _select_sentences(source_lengths: list[int], bounds: tuple[int, ...]) -> list[tuple[str, np.ndarray]]:
+    """Return name and sentence mask of each bucket that has sentences."""
+    numbers = _number_sources(source_lengths, bounds)
+    names = bucket_names(bounds, first=1)
+    return [(name, mask) for number, name in enumerate(names) if (mask := numbers == number).any()]
+
+
+def _sum_buckets(statistics: np.ndarray, masks: Sequence[np.ndarray], samples: Sequence[np.ndarray]) -> np.ndarray:
+    """Return (bucket, run, 1 + resample, counts): the sums of each bucket, then of each of its resamples."""
+    buckets = [statistics[:, mask] for mask in masks]
     return np.stack(
-        [np.concatenate([one.sum(1, keepdims=True), times @ one], 1) for times, one in zip(drawn, inside, strict=True)]
+        [
+            np.concatenate([bucket.sum(1, keepdims=True), times @ bucket], 1)
+            for times, bucket in zip(samples, buckets, strict=True)
+        ]
     )
 
 
-def _chosen(source_lengths: list[int], bounds: tuple[int, ...]) -> list[tuple[str, np.ndarray]]:
-    number = _numbers(source_lengths, bounds)
-    names = bucket_names(bounds, first=1)
-    return [(name, which) for place, name in enumerate(names) if (which := number == place).any()]
-
-
-def _buckets(
-    chosen: Sequence[tuple[str, np.ndarray]],
-    source_lengths: list[int],
-    statistics: np.ndarray,
-    resamples: int,
-    seed: int,
-) -> list[Bucket]:
-    if len(source_lengths) != statistics.shape[1]:
-        raise ValueError(f"{statistics.shape[1]} hypotheses but {len(source_lengths)} source lengths")
-    found = []
-    for name, which in chosen:
-        drawn = draws(int(which.sum()), resamples, seed)
-        found.append(_bucket(name, _drawn(statistics[:, which], drawn)))
-    return found
-
-
-class Drawn(NamedTuple):
-    """Sentences of a bucket: what is counted in each, and the BLEU of such sentences drawn anew."""
+class _Resampled(NamedTuple):
+    """The statistics of a bucket, and BLEU of each resample."""
 
     statistics: np.ndarray
     samples: np.ndarray
@@ -188,22 +186,45 @@ class Drawn(NamedTuple):
     def bleu(self) -> float:
         return float(mean_bleu(self.statistics.sum(1)))
 
-    def interval(self, samples: np.ndarray) -> tuple[float | None, float | None]:
-        sentences = self.statistics.shape[1]
-        return interval(samples, sentences) if sentences >= ENOUGH else (None, None)
+    @property
+    def sentences(self) -> int:
+        return self.statistics.shape[1]
 
 
-def _drawn(statistics: np.ndarray, drawn: np.ndarray) -> Drawn:
-    return Drawn(statistics, mean_bleu(drawn @ statistics))
+def _resample(statistics: np.ndarray, samples: np.ndarray) -> _Resampled:
+    return _Resampled(statistics, mean_bleu(samples @ statistics))
 
 
-def _bucket(name: str, system: Drawn) -> Bucket:
-    sentences = system.statistics.shape[1]
-    said, wanted = system.statistics.sum(1)[:, :2].mean(0).tolist()
-    ratio = said / wanted if wanted else 0.0
-    sure = system.interval(system.samples)
-    return Bucket(name, sentences, system.bleu, *sure, said / sentences, wanted / sentences, ratio)
+def _make_buckets(
+    selected: Sequence[tuple[str, np.ndarray]],
+    source_lengths: list[int],
+    statistics: np.ndarray,
+    resamples: int,
+    seed: int,
+) -> list[LengthBucket]:
+    if len(source_lengths) != statistics.shape[1]:
+        raise ValueError(f"{statistics.shape[1]} hypotheses but {len(source_lengths)} source lengths")
+    samples = ((name, mask, draws(int(mask.sum()), resamples, seed)) for name, mask in selected)
+    return [_make_bucket(name, _resample(statistics[:, mask], times)) for name, mask, times in samples]
 
 
-def _apart(baseline: Drawn, system: Drawn) -> Apart:
-    return Apart(system.bleu - baseline.bleu, *system.interval(system.samples - baseline.samples))
+def _make_bucket(name: str, bucket: _Resampled) -> LengthBucket:
+    words, reference_words = bucket.statistics.sum(1)[:, :2].mean(0).tolist()
+    return LengthBucket(
+        name,
+        bucket.sentences,
+        bucket.bleu,
+        *_interval(bucket.samples, bucket.sentences),
+        words / bucket.sentences,
+        reference_words / bucket.sentences,
+        length_ratio=words / reference_words if reference_words else 0.0,
+    )
+
+
+def _subtract(system: _Resampled, baseline: _Resampled) -> BucketDifference:
+    samples = system.samples - baseline.samples
+    return BucketDifference(system.bleu - baseline.bleu, *_interval(samples, system.sentences))
+
+
+def _interval(samples: np.ndarray, sentences: int) -> tuple[float | None, float | None]:
+    return confidence_interval(samples, sentences) if sentences >= MIN_SENTENCES else (None, None)

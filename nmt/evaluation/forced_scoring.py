@@ -1,9 +1,9 @@
-"""What a run thinks of translations that are given: log-probabilities, perplexity, n-best lists ranked anew."""
+"""Score given translations with a model by forced decoding: log-probabilities, alignments and perplexity."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,17 +11,17 @@ from omegaconf import DictConfig, ListConfig
 
 from nmt.data.batches import Batch, collate
 from nmt.data.corpus_cache import EncodedText
-from nmt.data.parallel_text import Line, Sides
-from nmt.data.text_files import in_blocks, in_step
+from nmt.data.parallel_text import SentencePair, Sides
+from nmt.data.text_files import read_parallel_lines, split_into_blocks
 from nmt.errors import ConfigurationError, DataError
-from nmt.evaluation import perplexity as likelihood
-from nmt.search.forced_decoding import force
-from nmt.translate.alignment import of_words, to_words
-from nmt.translate.text_translator import READ_AHEAD, TextTranslator, batches_of
+from nmt.evaluation import perplexity
+from nmt.search.forced_decoding import force_decode
+from nmt.translate.alignment import merge_pieces, sum_pieces
+from nmt.translate.text_translator import READ_AHEAD, TextTranslator, batch_by_length
 
 
-class Given(NamedTuple):
-    """A given translation as the model sees it; the last of the scores and of the alignment's rows is the end's."""
+class ScoredTranslation(NamedTuple):
+    """A given translation; the last score and the last row of the alignment belong to the end symbol."""
 
     words: list[str]
     word_scores: np.ndarray
@@ -29,102 +29,120 @@ class Given(NamedTuple):
 
     @property
     def log_probability(self) -> float:
+        """The log-probability of the translation."""
         return float(self.word_scores.sum())
 
+    @property
+    def mean(self) -> float:
+        """The mean log-probability of its words and its end symbol."""
+        return self.log_probability / len(self.word_scores)
 
-def scored(translator: TextTranslator, lines: Iterator[Line], *, batch_size: int = 64) -> Iterator[Given | None]:
-    """In order; None where preprocessing leaves nothing of the source, which says nothing about a translation then."""
-    for block in in_blocks(lines, READ_AHEAD * batch_size):
-        yield from _scored_block(translator, block, batch_size)
+
+def score_translations(
+    translator: TextTranslator, pairs: Iterator[SentencePair], *, batch_size: int = 64
+) -> Iterator[ScoredTranslation | None]:
+    """Score the target side of each pair, in order; None if the source is empty after preprocessing."""
+    for block in split_into_blocks(pairs, READ_AHEAD * batch_size):
+        yield from _score_block(translator, block, batch_size)
 
 
 @torch.inference_mode()
-def perplexity(translator: TextTranslator, lines: list[Line], *, batch_size: int = 64) -> dict[str, float]:
-    """Of the references, forced; with the loss of a piece.
-
-    Pairs whose source preprocessing leaves empty are left out, as in validation.
-    """
-    preprocessed = _preprocessed(translator, lines)
-    words = likelihood.words_of(preprocessed.target)
-    batches = _batches(translator, _encoded(translator, preprocessed), batch_size)
-    return likelihood.scores(sum(likelihood.counts(translator.model, batch, words) for batch in batches))
-
-
-def _preprocessed(translator: TextTranslator, lines: list[Line]) -> Sides:
-    """Each side's lines, as the model sees them."""
-    return Sides(
-        *([language.preprocessing(line[side]) for line in lines] for side, language in enumerate(translator.languages))
+def reference_perplexity(
+    translator: TextTranslator, pairs: list[SentencePair], *, batch_size: int = 64
+) -> dict[str, float]:
+    """Return loss and perplexity of the references; as in validation, pairs with an empty source are left out."""
+    preprocessed = _preprocess(translator, pairs)
+    words = perplexity.count_words(preprocessed.target)
+    batches = _make_batches(translator, _encode(translator, preprocessed), batch_size)
+    return perplexity.compute_scores(
+        sum(perplexity.compute_totals(translator.model, batch, words) for batch in batches)
     )
 
 
-def _encoded(translator: TextTranslator, preprocessed: Sides) -> Sides:
-    return Sides(
-        *(
-            EncodedText.of_lines(language.vocabulary, lines)
-            for language, lines in zip(translator.languages, preprocessed, strict=True)
-        )
-    )
+def _preprocess(translator: TextTranslator, pairs: list[SentencePair]) -> Sides:
+    languages = enumerate(translator.languages)
+    return Sides(*([language.preprocessing(pair[side]) for pair in pairs] for side, language in languages))
 
 
-def _batches(translator: TextTranslator, text: Sides, size: int) -> Iterator[Batch]:
-    """Those of like length together, without those that have no source."""
-    read = np.flatnonzero(text.source.lengths)
-    for places in batches_of(np.maximum(*(side.lengths[read] for side in text)), size):
-        batch = collate(text, read[places], source_end=translator.source_end)
+def _encode(translator: TextTranslator, preprocessed: Sides) -> Sides:
+    sides = zip(translator.languages, preprocessed, strict=True)
+    return Sides(*(EncodedText.from_lines(language.vocabulary, lines) for language, lines in sides))
+
+
+def _make_batches(translator: TextTranslator, text: Sides, size: int) -> Iterator[Batch]:
+    """Yield batches of similar length, without the pairs that have no source."""
+    numbers = np.flatnonzero(text.source.lengths)
+    for places in batch_by_length(np.maximum(*(side.lengths[numbers] for side in text)), size):
+        batch = collate(text, numbers[places], source_end=translator.source_end)
         yield batch.to(torch.device(translator.device))
 
 
-def _scored_block(translator: TextTranslator, lines: list[Line], batch_size: int) -> list[Given | None]:
-    languages, preprocessed = translator.languages, _preprocessed(translator, lines)
-    words, text = [[line.split() for line in own] for own in preprocessed], _encoded(translator, preprocessed)
-    found: list = [None] * len(lines)
-    for batch in _batches(translator, text, batch_size):
-        forced = force(translator.model, batch)
+def _score_block(
+    translator: TextTranslator, pairs: list[SentencePair], batch_size: int
+) -> list[ScoredTranslation | None]:
+    preprocessed = _preprocess(translator, pairs)
+    text = _encode(translator, preprocessed)
+    scored: list[ScoredTranslation | None] = [None] * len(pairs)
+    for batch in _make_batches(translator, text, batch_size):
+        forced = force_decode(translator.model, batch)
         scores, alignments = forced.word_scores.cpu().numpy(), forced.alignment.cpu().numpy()
         for place, number in enumerate(batch.sentences.tolist()):
             rows, columns = len(text.target[number]) + 1, int(batch.source_lengths[place])
-            places = []
-            for language, own, ended in zip(languages, words, (columns > len(text.source[number]), True), strict=True):
-                pieces = language.vocabulary.word_of_piece_in(own[number])
-                places.append(pieces + [len(own[number])] * ended)
-            found[number] = Given(
-                words[1][number],
-                of_words(scores[:rows, place], places[1]),
-                to_words(alignments[:rows, place, :columns], *places),
-            )
-    return found
+            words = [lines[number].split() for lines in preprocessed]
+            source_words, target_words = _words_of_pieces(translator, words)
+            word_scores = sum_pieces(scores[:rows, place], target_words)
+            alignment = merge_pieces(alignments[:rows, place, :columns], source_words, target_words)
+            scored[number] = ScoredTranslation(words[1], word_scores, alignment)
+    return scored
+
+
+def _words_of_pieces(translator: TextTranslator, words: list[list[str]]) -> Iterator[list[int]]:
+    """Yield for each side the word of each piece; the end symbol is one more word."""
+    for language, side_words, has_end in zip(translator.languages, words, (translator.source_end, True), strict=True):
+        yield language.vocabulary.map_pieces_of_words(side_words) + [len(side_words)] * has_end
 
 
 def score_pairs(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
-    """A line for each pair: log-probability, and its mean over words and end; or JSON, with words and alignment."""
-    source, target = map(Path, _two(settings.score, "score", "TARGET"))
-    found = scored(translator, _pairs(source, target), batch_size=settings.batch_size)
-    for number, given in enumerate(found, start=1):
-        if given is None:
-            raise _emptied(source, number)
-        mean = given.log_probability / len(given.word_scores)
+    """Carry out `score=[SOURCE,TARGET]`: yield a line of output for each pair.
+
+    A line has the log-probability and its mean over words and end symbol, or is JSON with words and alignment too.
+    """
+    source, target = map(Path, check_two_files(settings.score, "score", "TARGET"))
+    scored = score_translations(translator, _read_pairs(source, target), batch_size=settings.batch_size)
+    for number, translation in enumerate(scored, start=1):
+        if translation is None:
+            raise empty_source_error(source, number)
         if settings.as_json:
-            plain = {"log_probability": given.log_probability, "mean": mean, "words": given.words}
-            plain["word_scores"] = np.round(given.word_scores.astype(float), 5).tolist()
-            plain["alignment"] = np.round(given.alignment.astype(float), 4).tolist()
-            yield json.dumps(plain, ensure_ascii=False)
+            yield json.dumps(_to_dict(translation), ensure_ascii=False)
         else:
-            yield f"{given.log_probability:.4f}\t{mean:.4f}"
+            yield f"{translation.log_probability:.4f}\t{translation.mean:.4f}"
 
 
-def _pairs(source: Path, target: Path) -> Iterator[Line]:
-    for number, *sides in in_step(source, target):
+def _to_dict(translation: ScoredTranslation) -> dict[str, Any]:
+    return {
+        "log_probability": translation.log_probability,
+        "mean": translation.mean,
+        "words": translation.words,
+        "word_scores": np.round(translation.word_scores.astype(float), 5).tolist(),
+        "alignment": np.round(translation.alignment.astype(float), 4).tolist(),
+    }
+
+
+def _read_pairs(source: Path, target: Path) -> Iterator[SentencePair]:
+    for number, *sides in read_parallel_lines(source, target):
         for path, line in zip((source, target), sides, strict=True):
             if not line:
-                raise DataError(f"{path}, line {number}: empty; pairs of lines are scored")
-        yield Line(*sides)
+                raise DataError(f"{path}, line {number}: is empty. Fix: remove the line from both files")
+        yield SentencePair(*sides)
 
 
-def _emptied(path: Path, number: int) -> DataError:
-    return DataError(f"{path}, line {number}: nothing is left of it after preprocessing; what is scored needs a source")
+def empty_source_error(path: Path, number: int) -> DataError:
+    """Return the error for a source line that preprocessing leaves empty."""
+    return DataError(f"{path}, line {number}: is empty after preprocessing. Fix: remove the line, or give it words")
 
 
-def _two(files, key: str, second: str) -> list[str]:
+def check_two_files(files: Any, key: str, second: str) -> list[str]:
+    """Return the two file names of a key such as `score=[SOURCE,TARGET]`."""
     if not isinstance(files, list | ListConfig) or len(files) != 2:
-        raise ConfigurationError(f"{key}={files}: two files are expected, '{key}=[SOURCE,{second}]'")
+        raise ConfigurationError(f"{key}={files}: must name two files. Fix: '{key}=[SOURCE,{second}]'")
     return [str(file) for file in files]

@@ -1,4 +1,4 @@
-"""Over- and under-translation: what was said too often, left out, never looked at; and how wide attention is."""
+"""Over- and under-translation: words repeated or left out, source words without attention, and attention entropy."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -8,48 +8,53 @@ import numpy as np
 
 from nmt.evaluation.ribes import ngrams
 
-UNATTENDED = 0.2  # of total attention, below which a source word counts as never attended to
-LONGEST = 4  # n-grams that are looked for again
-# Words said more often than in the reference, and less often; n-grams said again although it does not say them as often
-MEASURES = ("words_too_often", "words_left_out", *(f"repeated_{size}grams" for size in range(1, LONGEST + 1)))
+UNATTENDED = 0.2  # a source word with less attention than this, over all target words, is unattended
+MAX_NGRAM = 4  # words of the longest repeated n-gram
+# words that occur more often than in the reference; words that occur less often; repeated n-grams
+MEASURES = ("words_too_often", "words_left_out", *(f"repeated_{size}grams" for size in range(1, MAX_NGRAM + 1)))
 
 
-def sentence_counts(hypothesis: list[str], reference: list[str]) -> list[int]:
-    """What `MEASURES` count of a sentence, and last the reference's words."""
-    said, needed = Counter(hypothesis), Counter(reference)
-    again = Counter(size for _, size in _repeated(hypothesis, reference))
-    by_size = (again[size] for size in range(1, LONGEST + 1))
-    return [(said - needed).total(), (needed - said).total(), *by_size, needed.total()]
+def count_errors(hypothesis: list[str], reference: list[str]) -> list[int]:
+    """Count each of `MEASURES` in a sentence, and last the words of the reference."""
+    words, reference_words = Counter(hypothesis), Counter(reference)
+    repetitions = Counter(size for _, size in _find_repetitions(hypothesis, reference))
+    by_size = (repetitions[size] for size in range(1, MAX_NGRAM + 1))
+    return [(words - reference_words).total(), (reference_words - words).total(), *by_size, reference_words.total()]
 
 
-def in_per_cent(totals: np.ndarray) -> np.ndarray:
-    """(…, measures + 1) → (…, measures): of each 100 of the reference's words."""
+def compute_measures(totals: np.ndarray) -> np.ndarray:
+    """Return `MEASURES` per 100 words of the reference: (…, measures + 1) → (…, measures)."""
     return 100 * totals[..., :-1] / np.maximum(totals[..., -1:], 1)
 
 
 def over_and_under_translation(hypotheses: Iterable[list[str]], references: Iterable[list[str]]) -> dict[str, float]:
-    """`MEASURES`, and how many words of a row belong to what is said again, on average."""
-    totals, stretches = np.zeros(len(MEASURES) + 1), []
+    """Return `MEASURES` of a text, and the mean length of its repeated passages in words."""
+    totals, lengths = np.zeros(len(MEASURES) + 1), []
     for hypothesis, reference in zip(hypotheses, references, strict=True):
-        totals += sentence_counts(hypothesis, reference)
-        stretches += _stretches(len(hypothesis), list(_repeated(hypothesis, reference)))
-    told = dict(zip(MEASURES, in_per_cent(totals).tolist(), strict=True))
-    return told | {"repeated_words_in_a_row": sum(stretches) / max(1, len(stretches))}
+        totals += count_errors(hypothesis, reference)
+        lengths += _measure_passages(len(hypothesis), _find_repetitions(hypothesis, reference))
+    measures = dict(zip(MEASURES, compute_measures(totals).tolist(), strict=True))
+    return measures | {"repeated_words_in_a_row": sum(lengths) / max(1, len(lengths))}
 
 
-def unattended(alignments: Iterable[np.ndarray]) -> dict[str, float]:
-    """In per cent of the source words: those that all target words together (the end symbol too) gave less than
-    `UNATTENDED`. Alignments are (target, source), without the source's end symbol."""
-    without = words = 0
+def unattended_words(alignments: Iterable[np.ndarray]) -> dict[str, float]:
+    """Return the per cent of source words that get less attention than `UNATTENDED` from all target words together.
+
+    Alignments are (target with the end symbol, source without it).
+    """
+    unattended = words = 0
     for alignment in alignments:
-        without += int((alignment.sum(0) < UNATTENDED).sum())
+        unattended += int((alignment.sum(0) < UNATTENDED).sum())
         words += alignment.shape[1]
-    return {"source_unattended": 100 * without / max(1, words)}
+    return {"source_unattended": 100 * unattended / max(1, words)}
 
 
 def attention_entropy(alignments: Iterable[np.ndarray]) -> dict[str, float]:
-    """In nats: 0 where each target word (the end symbol too) attends to one source word, log n where to n alike. Those
-    that attend to nothing, their window beyond the sentence, are left out."""
+    """Return the mean entropy of attention in nats, over target words and end symbols.
+
+    It is 0 for attention to one source word, and log n for equal attention to n words. Target words that attend to
+    nothing, because their window lies beyond the sentence, are left out.
+    """
     total = words = 0.0
     for alignment in alignments:
         attending = alignment[alignment.sum(1) > 0]
@@ -59,19 +64,19 @@ def attention_entropy(alignments: Iterable[np.ndarray]) -> dict[str, float]:
     return {"attention_entropy": total / max(1, words)}
 
 
-def _repeated(hypothesis: list[str], reference: list[str]) -> Iterator[tuple[int, int]]:
-    """Start and size of each n-gram said before, and by now more often than the reference does."""
-    for size in range(1, LONGEST + 1):
-        needed, said = Counter(ngrams(reference, size)), Counter()
-        for start, gram in enumerate(ngrams(hypothesis, size)):
-            if said[gram] >= max(1, needed[gram]):
+def _find_repetitions(hypothesis: list[str], reference: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield start and size of each n-gram that occurred before, and already as often as in the reference."""
+    for size in range(1, MAX_NGRAM + 1):
+        allowed, seen = Counter(ngrams(reference, size)), Counter()
+        for start, ngram in enumerate(ngrams(hypothesis, size)):
+            if seen[ngram] >= max(1, allowed[ngram]):
                 yield start, size
-            said[gram] += 1
+            seen[ngram] += 1
 
 
-def _stretches(length: int, repeated: list[tuple[int, int]]) -> list[int]:
-    """How many words lie in a row within n-grams given by start and size."""
-    within = np.zeros(length, dtype=bool)
-    for start, size in repeated:
-        within[start : start + size] = True
-    return [len(list(row)) for inside, row in groupby(within) if inside]
+def _measure_passages(length: int, repetitions: Iterable[tuple[int, int]]) -> list[int]:
+    """Return the lengths of the passages of a sentence that repeated n-grams cover."""
+    repeated = np.zeros(length, dtype=bool)
+    for start, size in repetitions:
+        repeated[start : start + size] = True
+    return [len(list(words)) for is_repeated, words in groupby(repeated) if is_repeated]

@@ -1,11 +1,11 @@
-"""Whether one system is better than another, or only luckier: by sentences of a test set, and by runs over seeds.
+"""Significance of differences between systems: over the sentences of a test set, and over training seeds.
 
-A system is one run or several that differ by seed only, (run, sentence, 10) of `sentence_statistics`; its BLEU is their
-mean.
+A system is one run, or several that differ only by seed: (run, sentence, counts) of `sentence_statistics`. Its BLEU is
+the mean over runs.
 
-sacrebleu's paired tests count only differences greater than the one found: a system against itself comes out as
-significant (p = 1 / (resamples + 1)), and by randomisation two that differ in one sentence. Here as great a difference
-counts too, and on both sides.
+sacrebleu's paired tests count only resamples whose difference is greater than the observed one. With them, a system is
+significantly better than itself, with p = 1 / (resamples + 1). The tests here also count equal differences, on both
+sides.
 """
 
 from collections import defaultdict
@@ -17,18 +17,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.evaluation.bleu import bleu_of, mean_bleu
+from nmt.evaluation.bleu import bleu_from_totals, mean_bleu
 
-ROUNDING = 1e-9  # of BLEU, below which scores are the same
+ROUNDING = 1e-9  # scores that differ by less are equal
 
-Scored = Mapping[Hashable, float]  # each run that was trained: a system's score of it
+RunScores = Mapping[Hashable, float]  # a system's score of each trained run
 
 
 class Comparison(NamedTuple):
-    """BLEU, and how far from the baseline's, with 95 % intervals over sentences; p is two-sided, None where nothing can
-    be said.
+    """BLEU and its difference to the baseline, with 95 % intervals over sentences; p is two-sided.
 
-    `better` and `worse` are the sentences that raise and lower the baseline's BLEU where they replace its own.
+    `better` and `worse` count sentences that raise or lower the baseline's BLEU when they replace its translation.
     """
 
     name: str
@@ -46,7 +45,7 @@ class Comparison(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """Mean over runs; difference to the baseline's, and p as in `Comparison`."""
+    """A rate's mean over runs, its difference to the baseline, and p by the bootstrap."""
 
     value: float
     difference: float
@@ -54,52 +53,57 @@ class Rate(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Standard deviation over seeds, and of how many degrees of freedom it is known."""
+    """The standard deviation over seeds, and its degrees of freedom."""
 
     deviation: float
     degrees: int
 
 
 def compare_systems(
-    own: np.ndarray, systems: dict[str, np.ndarray], *, resamples: int = 1000, together: int = 1, seed: int = 12345
+    baseline: np.ndarray, systems: dict[str, np.ndarray], *, resamples: int = 1000, together: int = 1, seed: int = 12345
 ) -> list[Comparison]:
-    """The baseline, then each system against it.
+    """Compare the baseline with each system by the same resamples; the baseline is the first result.
 
-    All by the same draws, so that what is compared is the systems; `together` sentences, one after another, are drawn
-    and dealt out as one.
+    Args:
+        baseline: Statistics of the baseline.
+        systems: Statistics of each system.
+        resamples: The number of resampled test sets.
+        together: The number of consecutive sentences that are resampled as one block.
+        seed: The seed of the resampling.
     """
-    sentences, own_blocks = own.shape[1], blocks(own, together)
-    count = own_blocks.shape[1]
+    blocks = sum_blocks(baseline, together)
+    count = blocks.shape[1]
     drawn = draws(count, resamples, seed)
-    own_samples = mean_bleu(drawn @ own_blocks)
-    found = [Comparison("baseline", _corpus_bleu(own), *interval(own_samples, count))]
-    for name, other in systems.items():
-        if other.shape[1] != sentences:
-            raise ValueError(f"{name}: {other.shape[1]} sentences but {sentences} of the baseline")
-        other_blocks = blocks(other, together)
-        samples = mean_bleu(drawn @ other_blocks)
-        bleu, differences = _corpus_bleu(other), samples - own_samples
-        difference = bleu - found[0].bleu
-        better, worse = replaced_sentences(own, other)
-        found.append(
+    samples = mean_bleu(drawn @ blocks)
+    bleu = _corpus_bleu(baseline)
+    comparisons = [Comparison("baseline", bleu, *confidence_interval(samples, count))]
+    for name, system in systems.items():
+        if system.shape[1] != baseline.shape[1]:
+            raise ValueError(f"{name}: {system.shape[1]} sentences but {baseline.shape[1]} of the baseline")
+        system_blocks = sum_blocks(system, together)
+        system_samples = mean_bleu(drawn @ system_blocks)
+        system_bleu, differences = _corpus_bleu(system), system_samples - samples
+        difference = system_bleu - bleu
+        better, worse = replaced_sentences(baseline, system)
+        comparisons.append(
             Comparison(
                 name,
-                bleu,
-                *interval(samples, count),
+                system_bleu,
+                *confidence_interval(system_samples, count),
                 difference,
-                *interval(differences, count),
+                *confidence_interval(differences, count),
                 p_bootstrap=bootstrap_p(differences, difference) if count > 1 else None,
-                p_randomization=randomization_p(own_blocks, other_blocks, resamples, seed),
+                p_randomization=randomization_p(blocks, system_blocks, resamples, seed),
                 better=better,
                 worse=worse,
                 p_sign=sign_test_p(better, worse),
             )
         )
-    return found
+    return comparisons
 
 
 def compare_rates(
-    own: np.ndarray,
+    baseline: np.ndarray,
     systems: dict[str, np.ndarray],
     rates: Callable[[np.ndarray], np.ndarray],
     *,
@@ -107,38 +111,48 @@ def compare_rates(
     together: int = 1,
     seed: int = 12345,
 ) -> dict[str, list[Rate]]:
-    """Of each system the rates that `rates` makes of the sums over sentences of what is counted in each, (run,
-    sentence, counts); tested like BLEU."""
-    own_blocks = blocks(own, together)
-    count = own_blocks.shape[1]
+    """Compare rates of each system with the baseline, by the same test as BLEU.
+
+    Args:
+        baseline: Counts of the baseline: (run, sentence, counts).
+        systems: Counts of each system.
+        rates: Makes rates from sums of counts over sentences: (…, counts) → (…, rates).
+        resamples: The number of resampled test sets.
+        together: The number of consecutive sentences that are resampled as one block.
+        seed: The seed of the resampling.
+    """
+    blocks = sum_blocks(baseline, together)
+    count = blocks.shape[1]
     drawn = draws(count, resamples, seed)
-    own_rates, own_samples = rates(own.sum(1)).mean(0), rates(drawn @ own_blocks).mean(0)
-    found = {}
-    for name, other in systems.items():
-        values, samples = rates(other.sum(1)).mean(0), rates(drawn @ blocks(other, together)).mean(0)
-        found[name] = [
-            Rate(float(value), float(value - base), bootstrap_p(of_rate, value - base) if count > 1 else None)
-            for value, base, of_rate in zip(values, own_rates, (samples - own_samples).T, strict=True)
+    baseline_rates, baseline_samples = rates(baseline.sum(1)).mean(0), rates(drawn @ blocks).mean(0)
+    compared = {}
+    for name, system in systems.items():
+        values, samples = rates(system.sum(1)).mean(0), rates(drawn @ sum_blocks(system, together)).mean(0)
+        compared[name] = [
+            Rate(float(value), float(value - base), bootstrap_p(differences, value - base) if count > 1 else None)
+            for value, base, differences in zip(values, baseline_rates, (samples - baseline_samples).T, strict=True)
         ]
-    return found
+    return compared
 
 
-def blocks(counted: np.ndarray, together: int) -> np.ndarray:
-    """(run, sentence, counts) summed over so many sentences, one after another; the last have what is left. Sentences
-    of a document are alike, and to draw each by itself takes them for more than they are (Carlstein 1986)."""
-    return np.add.reduceat(counted, range(0, counted.shape[1], together), axis=1)
+def sum_blocks(counts: np.ndarray, size: int) -> np.ndarray:
+    """Return the sums of blocks of consecutive sentences: (run, sentence, counts) → (run, block, counts).
+
+    Sentences of one document are similar. To resample each by itself makes p too small (Carlstein 1986).
+    """
+    return np.add.reduceat(counts, range(0, counts.shape[1], size), axis=1)
 
 
 @lru_cache(maxsize=8)
 def draws(sentences: int, resamples: int, seed: int) -> np.ndarray:
-    """(resample, sentence): how often each sentence is drawn into a test set of the same size."""
+    """Resample test sets of the same size: (resample, sentence) how often each sentence is drawn."""
     drawn = np.random.default_rng(seed).multinomial(sentences, np.full(sentences, 1 / sentences), size=resamples)
     drawn.flags.writeable = False
     return drawn
 
 
-def interval(samples: np.ndarray, sentences: int) -> tuple[float, float] | tuple[None, None]:
-    """In which 95 % lie; drawn from one sentence they all are the same and say nothing."""
+def confidence_interval(samples: np.ndarray, sentences: int) -> tuple[float, float] | tuple[None, None]:
+    """Return the bounds of 95 % of the samples; None for one sentence, because its resamples are all equal."""
     if sentences < 2:
         return None, None
     low, high = np.percentile(samples, (2.5, 97.5))
@@ -146,44 +160,44 @@ def interval(samples: np.ndarray, sentences: int) -> tuple[float, float] | tuple
 
 
 def bootstrap_p(differences: np.ndarray, difference: float) -> float:
-    """How often test sets drawn anew are as far from their mean as no difference is (Riezler & Maxwell 2005)."""
-    return _share(np.abs(differences - differences.mean()), abs(difference))
+    """Return how often resamples are at least as far from their mean as zero is (Riezler & Maxwell 2005)."""
+    return _share_at_least(np.abs(differences - differences.mean()), abs(difference))
 
 
-def randomization_p(own: np.ndarray, other: np.ndarray, trials: int, seed: int) -> float:
-    """How often systems are as far apart whose translations of a sentence are dealt out anew among all their runs."""
-    runs = np.concatenate([own, other]).astype(float)  # products of whole numbers are slow, these as exact
-    dealt = _dealt(len(runs), own.shape[1], trials, seed)
-    totals = np.array([sum((places == run) @ said for run, said in enumerate(runs)) for places in dealt])
-    apart = mean_bleu(totals[: len(own)]) - mean_bleu(totals[len(own) :])
-    return _share(np.abs(apart), abs(_corpus_bleu(other) - _corpus_bleu(own)))
+def randomization_p(baseline: np.ndarray, system: np.ndarray, trials: int, seed: int) -> float:
+    """Return how often systems differ as much if each sentence's translations are shuffled among all runs."""
+    runs = np.concatenate([baseline, system]).astype(float)  # exact too, and faster to multiply than integers
+    shuffled = _shuffle(len(runs), baseline.shape[1], trials, seed)
+    totals = np.array([sum((places == run) @ counts for run, counts in enumerate(runs)) for places in shuffled])
+    differences = mean_bleu(totals[: len(baseline)]) - mean_bleu(totals[len(baseline) :])
+    return _share_at_least(np.abs(differences), abs(_corpus_bleu(system) - _corpus_bleu(baseline)))
 
 
 @lru_cache(maxsize=2)
-def _dealt(runs: int, sentences: int, trials: int, seed: int) -> np.ndarray:
-    """(place, trial, sentence): whose translation of a sentence comes to a run's place."""
+def _shuffle(runs: int, sentences: int, trials: int, seed: int) -> np.ndarray:
+    """Return (place, trial, sentence): the run whose translation of the sentence comes to a place."""
     in_order = np.broadcast_to(np.arange(runs, dtype=np.min_scalar_type(runs)), (trials, sentences, runs))
     return np.random.default_rng(seed).permuted(in_order, axis=2).transpose(2, 0, 1)
 
 
-def _share(values: np.ndarray, least: float) -> float:
-    """The one found counts as a draw as well: p is never zero."""
-    return (int((values >= least - ROUNDING).sum()) + 1) / (len(values) + 1)
+def _share_at_least(values: np.ndarray, minimum: float) -> float:
+    """Return the share of values that reach a minimum; the observed value counts too, so that p is never zero."""
+    return (int((values >= minimum - ROUNDING).sum()) + 1) / (len(values) + 1)
 
 
-def replaced_sentences(own: np.ndarray, other: np.ndarray) -> tuple[int, int]:
-    """How many sentences of the other make the corpus' BLEU better, and worse, in place of its own (Collins 2005).
+def replaced_sentences(baseline: np.ndarray, system: np.ndarray) -> tuple[int, int]:
+    """Count the sentences that make the corpus BLEU better, and worse, if they replace the baseline's (Collins 2005).
 
-    The corpus of several runs is all they said, as often as is needed for both to have said as much.
+    The corpus has the translations of all runs, repeated so that both systems have equally many.
     """
-    ours, theirs = own.sum(0) * len(other), other.sum(0) * len(own)
-    whole = ours.sum(0)
-    changes = bleu_of(whole - ours + theirs) - float(bleu_of(whole))
+    ours, theirs = baseline.sum(0) * len(system), system.sum(0) * len(baseline)
+    total = ours.sum(0)
+    changes = bleu_from_totals(total - ours + theirs) - float(bleu_from_totals(total))
     return int((changes > 0).sum()), int((changes < 0).sum())
 
 
 def sign_test_p(better: int, worse: int) -> float:
-    """Exact and two-sided; what is neither does not count."""
+    """Return p of the exact two-sided sign test."""
     tosses = better + worse
     tail = sum(comb(tosses, few) for few in range(min(better, worse) + 1))
     return min(1.0, 2 * tail / 2**tosses)
@@ -193,50 +207,49 @@ def _corpus_bleu(statistics: np.ndarray) -> float:
     return float(mean_bleu(statistics.sum(1)))
 
 
-def spread_over_seeds(systems: Iterable[Scored]) -> Spread | None:
-    """The standard deviation over seeds, pooled over all systems; None where no system has runs that differ.
+def spread_over_seeds(systems: Iterable[RunScores]) -> Spread | None:
+    """Return the standard deviation over seeds, pooled over all systems; None if no system has runs that differ.
 
-    A run that several systems score, each in its way, was trained once: it counts once, with its mean square.
+    A run that several systems score was trained once. It therefore counts once, with its mean square.
     """
     squares: dict[Hashable, list[float]] = defaultdict(list)
-    groups: list[set[Hashable]] = []  # of runs that systems share, of each a mean is taken
+    groups: list[set[Hashable]] = []  # systems that share runs form one group, which takes one degree of freedom
     for system in systems:
         if len(system) > 1:
-            middle = mean(system.values())
+            system_mean = mean(system.values())
             for run, value in system.items():
-                squares[run].append((value - middle) ** 2)
+                squares[run].append((value - system_mean) ** 2)
             shared = [group for group in groups if group & system.keys()]
             groups = [group for group in groups if group not in shared] + [set(system).union(*shared)]
     total, degrees = sum(map(mean, squares.values())), len(squares) - len(groups)
     return Spread(sqrt(total / degrees), degrees) if total > ROUNDING**2 else None
 
 
-def over_seeds(own: Scored, systems: Mapping[str, Scored]) -> dict[str, float | None]:
-    """p of each system's difference to the baseline, as far as training anew goes: Student's t, two-sided.
+def p_over_seeds(baseline: RunScores, systems: Mapping[str, RunScores]) -> dict[str, float | None]:
+    """Return p of each system's difference to the baseline over training seeds: Student's t, two-sided.
 
-    The spread over seeds is taken to be the same in all systems, as in an analysis of variance: few runs of each then
-    tell together what it is. Scores of the baseline's own runs are no other training: the spread of their differences,
-    run by run, says how far training anew would move them.
+    All systems are assumed to have the same spread over seeds, as in an analysis of variance. A few runs of each are
+    then enough to estimate it. A system that scores the runs of the baseline is compared run by run instead.
     """
-    spread = spread_over_seeds([own, *systems.values()])
+    spread = spread_over_seeds([baseline, *systems.values()])
     return {
-        name: _of_the_same_runs(own, system) if own.keys() & system.keys() else _of_other_runs(own, system, spread)
+        name: _paired_p(baseline, system) if baseline.keys() & system.keys() else _unpaired_p(baseline, system, spread)
         for name, system in systems.items()
     }
 
 
-def _of_other_runs(own: Scored, system: Scored, spread: Spread | None) -> float | None:
-    if spread is None or not own or not system:
+def _unpaired_p(baseline: RunScores, system: RunScores, spread: Spread | None) -> float | None:
+    if spread is None or not baseline or not system:
         return None
-    difference = mean(system.values()) - mean(own.values())
-    return student_p(difference / (spread.deviation * sqrt(1 / len(system) + 1 / len(own))), spread.degrees)
+    difference = mean(system.values()) - mean(baseline.values())
+    return student_p(difference / (spread.deviation * sqrt(1 / len(system) + 1 / len(baseline))), spread.degrees)
 
 
-def _of_the_same_runs(own: Scored, system: Scored) -> float | None:
-    """Student's t of pairs; None where some run is the one's alone, or all differ by as much."""
-    if own.keys() != system.keys() or len(own) < 2:
+def _paired_p(baseline: RunScores, system: RunScores) -> float | None:
+    """Return p of the paired t-test; None if the runs are not the same, or all differences are equal."""
+    if baseline.keys() != system.keys() or len(baseline) < 2:
         return None
-    differences = [system[run] - value for run, value in own.items()]
+    differences = [system[run] - value for run, value in baseline.items()]
     deviation = stdev(differences)
     if deviation < ROUNDING:
         return None
@@ -244,7 +257,7 @@ def _of_the_same_runs(own: Scored, system: Scored) -> float | None:
 
 
 def student_p(t: float, degrees: int) -> float:
-    """How often |t| is as large by chance; Abramowitz & Stegun 26.7.3, 26.7.4."""
+    """Return the two-sided p of Student's t (Abramowitz & Stegun 26.7.3, 26.7.4)."""
     angle, odd = atan(abs(t) / sqrt(degrees)), degrees % 2
     term = cos(angle) if odd else 1.0
     total = term if degrees > 1 else 0.0
@@ -256,7 +269,7 @@ def student_p(t: float, degrees: int) -> float:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """p corrected for how many there are (Holm 1979): the chance that any below one's bound is there by luck."""
+    """Return p values corrected for the number of comparisons (Holm 1979)."""
     corrected, highest = [0.0] * len(values), 0.0
     for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
         highest = max(highest, min(1.0, values[place] * (len(values) - rank)))

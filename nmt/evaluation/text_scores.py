@@ -1,35 +1,37 @@
-"""Every score of a text against its references."""
+"""All scores of a detokenized text against its references: BLEU, chrF, TER, RIBES, TB and lengths."""
 
 from sacrebleu.metrics import CHRF, TER
 
-from nmt.evaluation.bleu import Score, _as_score, _checked, _scored, counter, flavoured_bleu
+from nmt.evaluation.bleu import bleu_metric, bleu_variant
+from nmt.evaluation.corpus_score import Score, prepare_references, score_corpus, sign_score
 from nmt.evaluation.ribes import ribes
 
-WITHOUT_SPACES = {"zh": ("zh", "char"), "ja": ("char",)}  # languages, and what their flavours are
-WITH_SPACES = ("13a", "lowercase", "nist")
+VARIANTS_WITHOUT_SPACES = {"zh": ("zh", "char"), "ja": ("char",)}  # for languages that write no spaces between words
+VARIANTS_WITH_SPACES = ("13a", "lowercase", "nist")
 
 
-def all_scores(
-    hypotheses: list[str],
-    references: list[list[str]],
-    *,
-    language: str,
-    tokenize: str,
-    lowercase: bool,
+def score_text(
+    hypotheses: list[str], references: list[list[str]], *, language: str, tokenize: str, lowercase: bool
 ) -> dict[str, Score]:
-    """Of detokenised text in a language; `bleu` and what is made of it count as `tokenize` and `lowercase` say."""
-    spaceless = language in WITHOUT_SPACES
-    ter = TER(case_sensitive=not lowercase, normalized=spaceless, asian_support=spaceless)
-    metric = counter(tokenize, lowercase)
-    bleu = metric.corpus_score(hypotheses, _checked(hypotheses, references))
+    """Return all scores of a text.
+
+    Args:
+        hypotheses: The lines of the text, detokenized.
+        references: One or more lists of reference lines.
+        language: Selects the variants of BLEU, and the tokenization of TER.
+        tokenize: The tokenizer of `bleu`, `ribes` and lengths.
+        lowercase: Compare in lowercase, in all scores but the variants of BLEU.
+    """
+    no_spaces = language in VARIANTS_WITHOUT_SPACES
+    variants = VARIANTS_WITHOUT_SPACES.get(language, VARIANTS_WITH_SPACES)
+    metric = bleu_metric(tokenize, lowercase)
+    bleu = metric.corpus_score(hypotheses, prepare_references(hypotheses, references))
+    ter = TER(case_sensitive=not lowercase, normalized=no_spaces, asian_support=no_spaces)
     scores = {
-        "bleu": _as_score(metric, bleu),
-        **{
-            f"bleu_{flavour}": flavoured_bleu(flavour, hypotheses, references)
-            for flavour in WITHOUT_SPACES.get(language, WITH_SPACES)
-        },
-        "chrf": _scored(CHRF(lowercase=lowercase), hypotheses, references),
-        "ter": _scored(ter, hypotheses, references),
+        "bleu": sign_score(metric, bleu),
+        **{f"bleu_{variant}": bleu_variant(variant, hypotheses, references) for variant in variants},
+        "chrf": score_corpus(CHRF(lowercase=lowercase), hypotheses, references),
+        "ter": score_corpus(ter, hypotheses, references),
         "ribes": ribes(hypotheses, references, tokenize=tokenize, lowercase=lowercase),
     }
     signature, ter_signature = scores["bleu"].signature, scores["ter"].signature

@@ -1,7 +1,7 @@
-"""A sweep on this machine: every job a process of its own, `n_jobs` at once.
+"""The jobs of a sweep on this machine, several at once.
 
-A sweep started again by the same command leaves out what is completed, goes on with what was interrupted and starts
-what failed once more. `sweep.json` in its folder says at any moment how every job stands.
+The same command again skips completed jobs, resumes interrupted ones and restarts failed ones. `sweep.json` in the
+sweep's folder holds the state of every job at any moment.
 """
 
 import logging
@@ -16,136 +16,143 @@ from pathlib import Path
 from typing import IO, Any
 
 from nmt.runs.folder import METRICS, SWEEP, read_metrics
-from nmt.runs.job import Job, end_what_is_left, stop
+from nmt.runs.job import Job, end_process_group, stop
 from nmt.runs.provenance import code_version
 from nmt.system.files import write_json
-from nmt.system.hardware import cores
-from nmt.system.signals import ENDING, raising
-from nmt.system.slurm import WARNING, ending_signals, requeue
+from nmt.system.hardware import available_cores
+from nmt.system.signals import END_SIGNALS, raise_on_signals
+from nmt.system.slurm import TIME_WARNING, requeue, warning_signals
 
 log = logging.getLogger(__name__)
 
 
-SECONDS_BETWEEN_LOOKS = 0.2
-
-
+SECONDS_BETWEEN_POLLS = 0.2
 SECONDS_BETWEEN_REPORTS = 60.0
 
 
 @dataclass
-class Place:
-    """Where one job at a time runs: its share of the machine."""
+class Slot:
+    """A share of the machine, in which one job at a time runs."""
 
     environment: dict[str, str]
     number: int | None = None  # of the job
     process: subprocess.Popen | None = None
     output: IO | None = field(default=None, repr=False)
-    before: Mapping[str, Any] = field(default_factory=dict)  # what the job's summary said when it was started
+    summary_before: Mapping[str, Any] = field(default_factory=dict)  # of the job's run, when it was started
 
 
 class Sweep:
-    """`on_change(jobs, states)` is called whenever a job starts or ends. `before`: what a sweeper that suggests one job
-    after another has launched already; that is not launched again."""
+    """Jobs and their states.
+
+    Args:
+        folder: the sweep's folder.
+        jobs: the jobs to run.
+        n_jobs: how many run at once.
+        on_change: called with jobs and states whenever a job starts or ends.
+        before: the sweep so far, of a sweeper that suggests one job after another; its jobs are not run again.
+    """
 
     def __init__(
-        self, folder: Path, jobs: Sequence[Job], at_once: int, on_change: Callable, before: "Sweep | None" = None
+        self, folder: Path, jobs: Sequence[Job], n_jobs: int, on_change: Callable, before: "Sweep | None" = None
     ):
         self.folder, self.on_change = folder, on_change
         self.jobs = [*(before.jobs if before else ()), *jobs]
         self.states = list(before.states) if before else []
-        self.states += ["completed" if job.needs_no_start else "waiting" for job in jobs]
+        self.states += ["completed" if job.is_skipped else "waiting" for job in jobs]
         self.errors: dict[int, str] = dict(before.errors) if before else {}
-        self.places = [Place(environment) for environment in shares_of_the_machine(at_once)]
+        self.slots = [Slot(environment) for environment in machine_shares(n_jobs)]
 
     def run(self) -> None:
+        """Run all waiting jobs; a failed one does not stop the others."""
         self.folder.mkdir(parents=True, exist_ok=True)
         count = len(self.jobs)
-        said = f"{count} job{'s' if count > 1 else ''}, {self.states.count('completed')} completed already"
-        log.info("%s: %s", said, self.folder)
-        self._say_what_other_code_trained()
+        plural = "s" if count > 1 else ""
+        log.info("%d job%s, %d completed already: %s", count, plural, self.states.count("completed"), self.folder)
+        self._warn_of_other_code()
         self._write()
         waiting = [number for number, state in enumerate(self.states) if state == "waiting"]
         reported = time.perf_counter()
-        with _put_into_the_queue_again(), raising(_ends, *ENDING, *ending_signals()), self._stops_its_jobs():
-            while waiting or any(place.process for place in self.places):
-                for place in self.places:
-                    if place.process and place.process.poll() is not None:
-                        self._finish(place)
-                    if not place.process and waiting:
-                        self._start(place, waiting.pop(0))
-                if len(self.places) > 1 and time.perf_counter() - reported > SECONDS_BETWEEN_REPORTS:
+        with _requeue_at_end(), raise_on_signals(_exit, *END_SIGNALS, *warning_signals()), self._stop_jobs_at_end():
+            while waiting or any(slot.process for slot in self.slots):
+                for slot in self.slots:
+                    if slot.process and slot.process.poll() is not None:
+                        self._finish(slot)
+                    if not slot.process and waiting:
+                        self._start(slot, waiting.pop(0))
+                if len(self.slots) > 1 and time.perf_counter() - reported > SECONDS_BETWEEN_REPORTS:
                     reported = time.perf_counter()
                     self._report()
-                time.sleep(SECONDS_BETWEEN_LOOKS)
-
-    def _say_what_other_code_trained(self) -> None:
-        done = [job for job, state in zip(self.jobs, self.states, strict=True) if state == "completed"]
-        earlier = [job for job in done if code_version() not in job.summary().get("code", [code_version()])]
-        if earlier:
-            log.warning(
-                "%d of them by other code than nmt/model and nmt/training hold now: another sweep= trains them anew",
-                len(earlier),
-            )
-
-    def _start(self, place: Place, number: int) -> None:
-        job = self.jobs[number]
-        if job.needs_no_start:  # somebody else has completed it since the sweep began
-            self.states[number] = "completed"
-            self._write()
-            return
-        job.folder.mkdir(parents=True, exist_ok=True)
-        place.number, place.before = number, job.summary()
-        if len(self.places) > 1:  # a single one may say what it does on the terminal
-            place.output = (job.folder / "output.log").open("a", encoding="utf-8")
-        place.process = job.start(output=place.output, environment=place.environment)
-        self.states[number] = "running"
-        log.info("job %d of %d started: %s", number + 1, len(self.jobs), self._title(job))
-        self._write()
-
-    def _finish(self, place: Place) -> None:
-        job, number = self.jobs[place.number], place.number
-        end_what_is_left(place.process)
-        output = Path(place.output.name) if place.output else None
-        self.states[number], self.errors[number] = _outcome(job, place.before, place.process.returncode, output)
-        if place.output:
-            place.output.close()
-        place.process = place.number = place.output = None
-        score = job.summary().get("best", {}).get("score")
-        completed = self.states[number] == "completed" and score is not None
-        outcome = f"best {score:.4g}" if completed else self.errors[number]
-        log.info("job %d of %d %s: %s: %s", number + 1, len(self.jobs), self.states[number], self._title(job), outcome)
-        self._write()
-
-    @contextmanager
-    def _stops_its_jobs(self) -> Iterator[None]:
-        """Told to stop, the sweep stops its jobs and waits until they have said where they are."""
-        try:
-            yield
-        finally:
-            busy = [place for place in self.places if place.process]
-            try:
-                stop([place.process for place in busy])
-            finally:
-                for place in busy:
-                    self._finish(place)
-
-    def _report(self) -> None:
-        counts = ", ".join(f"{self.states.count(state)} {state}" for state in dict.fromkeys(self.states))
-        log.info("%s", counts)
-        for place in self.places:
-            if place.process:
-                job = self.jobs[place.number]
-                log.info("  %s: %s", self._title(job), progress(job.folder))
+                time.sleep(SECONDS_BETWEEN_POLLS)
 
     def failures(self) -> str:
+        """Return one line that names the failed jobs and their errors."""
         states = zip(self.jobs, self.states, strict=True)
         failed = {number: job for number, (job, state) in enumerate(states) if state != "completed"}
         errors = {number: self.errors.get(number) or job.summary().get("error") for number, job in failed.items()}
         reasons = "; ".join(f"{self._title(job)}: {errors[number] or 'not begun'}" for number, job in failed.items())
         return f"{len(failed)} of {len(self.jobs)} jobs failed: {reasons}"
 
+    def _warn_of_other_code(self) -> None:
+        completed = [job for job, state in zip(self.jobs, self.states, strict=True) if state == "completed"]
+        earlier = [job for job in completed if code_version() not in job.summary().get("code", [code_version()])]
+        if earlier:
+            log.warning(
+                "%d of them were trained by other code than nmt/model and nmt/training hold now; another sweep= trains "
+                "them again",
+                len(earlier),
+            )
+
+    def _start(self, slot: Slot, number: int) -> None:
+        job = self.jobs[number]
+        if job.is_skipped:  # because another process may have completed it since the sweep began
+            self.states[number] = "completed"
+            self._write()
+            return
+        job.folder.mkdir(parents=True, exist_ok=True)
+        slot.number, slot.summary_before = number, job.summary()
+        if len(self.slots) > 1:  # a single job writes to the terminal
+            slot.output = (job.folder / "output.log").open("a", encoding="utf-8")
+        slot.process = job.start(output=slot.output, environment=slot.environment)
+        self.states[number] = "running"
+        log.info("job %d of %d started: %s", number + 1, len(self.jobs), self._title(job))
+        self._write()
+
+    def _finish(self, slot: Slot) -> None:
+        job, number = self.jobs[slot.number], slot.number
+        end_process_group(slot.process)
+        output = Path(slot.output.name) if slot.output else None
+        state, error = _outcome(job, slot.summary_before, slot.process.returncode, output)
+        self.states[number], self.errors[number] = state, error
+        if slot.output:
+            slot.output.close()
+        slot.process = slot.number = slot.output = None
+        score = job.summary().get("best", {}).get("score")
+        result = f"best {score:.4g}" if state == "completed" and score is not None else error
+        log.info("job %d of %d %s: %s: %s", number + 1, len(self.jobs), state, self._title(job), result)
+        self._write()
+
+    @contextmanager
+    def _stop_jobs_at_end(self) -> Iterator[None]:
+        """Stop running jobs when the sweep is stopped, and wait until they have noted where they are."""
+        try:
+            yield
+        finally:
+            busy = [slot for slot in self.slots if slot.process]
+            try:
+                stop([slot.process for slot in busy])
+            finally:
+                for slot in busy:
+                    self._finish(slot)
+
+    def _report(self) -> None:
+        log.info("%s", ", ".join(f"{self.states.count(state)} {state}" for state in dict.fromkeys(self.states)))
+        for slot in self.slots:
+            if slot.process:
+                job = self.jobs[slot.number]
+                log.info("  %s: %s", self._title(job), progress(job.folder))
+
     def _title(self, job: Job) -> str:
-        """What tells a job from the others."""
+        """Return the overrides that tell a job from the others."""
         shared = set.intersection(*(set(job.overrides) for job in self.jobs)) if len(self.jobs) > 1 else set()
         return " ".join(override for override in job.overrides if override not in shared) or job.folder.name
 
@@ -153,38 +160,38 @@ class Sweep:
         jobs: list[dict[str, Any]] = []
         for number, (job, state) in enumerate(zip(self.jobs, self.states, strict=True)):
             summary = job.summary() if state not in ("waiting", "running") else {}
-            kept = {key: summary[key] for key in ("best", "wall_seconds") if key in summary}
-            kept |= {"error": error} if (error := self.errors.get(number)) else {}
-            jobs.append({"folder": job.folder.name, "overrides": list(job.overrides), "status": state} | kept)
+            result = {key: summary[key] for key in ("best", "wall_seconds") if key in summary}
+            result |= {"error": error} if (error := self.errors.get(number)) else {}
+            jobs.append({"folder": job.folder.name, "overrides": list(job.overrides), "status": state} | result)
         write_json(self.folder / SWEEP, {"jobs": jobs})
         self.on_change(self.jobs, self.states)
 
 
-def _ends(number: int) -> SystemExit:
+def _exit(number: int) -> SystemExit:
     return SystemExit(128 + number)
 
 
 @contextmanager
-def _put_into_the_queue_again() -> Iterator[None]:
-    """Where its time was over, when its jobs have been stopped."""
+def _requeue_at_end() -> Iterator[None]:
+    """Requeue the SLURM job if its time ended, after its jobs have been stopped."""
     try:
         yield
-    except SystemExit as ended:
-        if ended.code == 128 + WARNING:
+    except SystemExit as exit_error:
+        if exit_error.code == 128 + TIME_WARNING:
             requeue()
         raise
 
 
-def _outcome(job: Job, before: Mapping[str, Any], code: int, output: Path | None) -> tuple[str, str]:
-    """How a job stands that has ended, and its error. A summary that is what it was before says nothing of this."""
+def _outcome(job: Job, before: Mapping[str, Any], exit_status: int, output: Path | None) -> tuple[str, str]:
+    """Return the state of an ended job and its error; an unchanged summary is of an earlier process."""
     summary = job.summary()
-    if job.is_completed and (code == 0 or summary != before):
+    if job.is_completed and (exit_status == 0 or summary != before):
         return "completed", ""
-    if code < 0:
-        return "interrupted", f"killed by {signal.Signals(-code).name}"
-    ended = summary.get("status") in ("failed", "interrupted") and summary != before
-    told = summary.get("error") if ended else output and _last_line(output)
-    return summary["status"] if ended else "failed", told or f"exit status {code}"
+    if exit_status < 0:
+        return "interrupted", f"killed by {signal.Signals(-exit_status).name}"
+    if summary.get("status") in ("failed", "interrupted") and summary != before:
+        return summary["status"], summary.get("error") or f"exit status {exit_status}"
+    return "failed", (output and _last_line(output)) or f"exit status {exit_status}"
 
 
 def _last_line(path: Path) -> str | None:
@@ -193,7 +200,7 @@ def _last_line(path: Path) -> str | None:
 
 
 def progress(folder: Path) -> str:
-    """Where a run is, by its metrics."""
+    """Return how far a run is, by its metrics.csv."""
     rows = read_metrics(folder / METRICS)
     if not rows:
         return "starting"
@@ -201,15 +208,15 @@ def progress(folder: Path) -> str:
     return f"step {rows[-1]['step']}" + (f", valid/bleu {float(scored[-1]['valid/bleu']):.4g}" if scored else "")
 
 
-def shares_of_the_machine(count: int) -> list[dict[str, str]]:
-    """The environment of each of `count` jobs that run at once: their own GPUs, and their part of the cores."""
+def machine_shares(count: int) -> list[dict[str, str]]:
+    """Return the environment of each of `count` jobs that run at once, with its own GPUs and its part of the cores."""
     if count == 1:
         return [{}]
-    import torch  # which takes seconds, and every command of Hydra's imports its launchers
+    import torch  # here, because it takes seconds and every command of Hydra imports its launchers
 
-    shown = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.cuda.device_count()))))
-    devices = [device for device in shown.split(",") if device]
-    threads = max(1, cores() // count)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.cuda.device_count()))))
+    devices = [device for device in visible.split(",") if device]
+    threads = max(1, available_cores() // count)
     shares = []
     for number in range(count):
         share = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}

@@ -1,19 +1,25 @@
-"""A model that only knows a list of words: what a search needs of it, over their numbers in the list."""
+"""A translator whose vocabulary is limited to a list of candidate words, for the search."""
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.model.tree import Tree, for_each_hypothesis
+from nmt.model.tree import Tree, repeat_per_hypothesis
 
 
-class Restricted:
-    """`words` (ascending): those it knows; `allowed`: those each sentence of the batch may be translated with."""
+class CandidateModel:
+    """The interface that a search needs; its words are indices into the candidate list.
+
+    Args:
+        model: the `Translator`, not named as a type because it imports this file.
+        words: the candidate words, ascending.
+        allowed: the candidates that each sentence of the batch may use.
+    """
 
     def __init__(
         self,
-        model: nn.Module,  # a translator, which makes these
+        model: nn.Module,
         words: Int[Tensor, " candidates"],
         allowed: Bool[Tensor, "sentence candidates"],
     ):
@@ -21,14 +27,17 @@ class Restricted:
         self.weight, self.bias = model.output.rows(words)
 
     def encode(self, source: Tensor, lengths: Tensor) -> Tree:
+        """Return the encoded source."""
         return self.model.encode(source, lengths)
 
     def begin(self, source: Tree) -> tuple[Tree, Tree]:
+        """Return the values that are fixed for each sentence, and the first state."""
         bound, state = self.model.begin(source)
         return (bound, self.allowed), state
 
-    def next(self, places: Tensor, state: Tree, bound: Tree) -> tuple[Tensor, dict[str, Tensor], Tree]:
+    def next(self, indices: Tensor, state: Tree, bound: Tree) -> tuple[Tensor, dict[str, Tensor], Tree]:
+        """Return logits over the candidates, the trace and the new state."""
         bound, allowed = bound
-        vectors, trace, state = self.model.advance(self.words[places], state, bound)
+        vectors, trace, state = self.model.step(self.words[indices], state, bound)
         logits = functional.linear(vectors, self.weight, self.bias)
-        return logits.masked_fill(~for_each_hypothesis(allowed, len(places)), -torch.inf), trace, state
+        return logits.masked_fill(~repeat_per_hypothesis(allowed, len(indices)), -torch.inf), trace, state

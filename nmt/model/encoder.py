@@ -1,36 +1,42 @@
-"""Encoders: embedded source words → annotations h_1..h_J, in the original left-to-right order."""
+"""Encoders: from embedded source words to annotations h_1 … h_J, in the original left-to-right order."""
 
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.errors import ConfigurationError
-from nmt.model.packed_rnn import run_packed
+from nmt.model.kernels.packed_rnn import run_packed
 
 
-class Encoded(NamedTuple):
-    """What the encoder hands to the decoder."""
+class EncodedSource(NamedTuple):
+    """The encoder's output for a batch of sentences."""
 
     annotations: Float[Tensor, "batch source annotation"]
     mask: Bool[Tensor, "batch source"]  # True at real positions
     words: Int[Tensor, "batch source"]
-    last_hidden: Float[Tensor, "layers batch annotation"]  # each direction's state after its last word
-    last_cell: Float[Tensor, "layers batch annotation"]  # zeros where the cell is a GRU
+    last_hidden: Float[Tensor, "layers batch annotation"]  # states after each direction's last word
+    last_cell: Float[Tensor, "layers batch annotation"]  # zeros for a GRU
 
-    def mean(self) -> Float[Tensor, "batch annotation"]:
-        """Σ_j h_j / J, over real positions."""
+    def mean_annotation(self) -> Float[Tensor, "batch annotation"]:
+        """Return Σ_j h_j / J over real positions."""
         weights = self.mask / self.mask.sum(1, keepdim=True)
         return torch.bmm(weights[:, None].to(self.annotations.dtype), self.annotations)[:, 0]
 
 
 class Encoder(nn.Module):
-    """A stack of recurrent layers; `reverse` reads the source right to left, as Luong 2015 §4.1 does.
+    """A stack of recurrent layers.
 
-    Dropout stands on each layer's input but the first (the embeddings have their own), never on the recurrence
-    (Zaremba 2015); `annotation_dropout` on what the attention sees.
+    Args:
+        word_size: size of a word embedding.
+        annotation_size: size of h_j, of both directions together.
+        layers: number of layers.
+        bidirectional: also read the source from right to left.
+        reverse: read the source from right to left only, as Luong 2015 §4.1 does.
+        dropout: on the input of each layer above the first, never on the recurrence (Zaremba 2015).
+        annotation_dropout: on the annotations h_j.
     """
 
     cell: type[nn.GRU] | type[nn.LSTM]
@@ -49,7 +55,7 @@ class Encoder(nn.Module):
         super().__init__()
         if bidirectional and annotation_size % 2:
             raise ConfigurationError(
-                f"encoder.annotation_size={annotation_size} must be even: a bidirectional encoder halves it"
+                f"encoder.annotation_size={annotation_size}: must be even, because each direction has half of it"
             )
         self.layers, self.reverse = layers, reverse
         self.directions = 2 if bidirectional else 1
@@ -67,20 +73,20 @@ class Encoder(nn.Module):
         embedded: Float[Tensor, "batch source word"],
         words: Int[Tensor, "batch source"],
         lengths: Int[Tensor, " batch"],
-    ) -> Encoded:
-        """`lengths` stays on the CPU: packing needs it there, and fetching it from a GPU would stall."""
+    ) -> EncodedSource:
+        """Return the annotations; `lengths` is on the CPU, because packing needs it there."""
         positions = torch.arange(words.shape[1])
         mask = (positions < lengths[:, None]).to(words.device)
         if self.reverse:
-            mirror = (lengths[:, None] - 1 - positions).clamp(min=0).to(words.device)
-            embedded = _reorder(embedded, mirror)
+            mirrored = (lengths[:, None] - 1 - positions).clamp(min=0).to(words.device)
+            embedded = _reorder(embedded, mirrored)
         packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        packed, last = self._run(packed)
+        packed, last = run_packed(self.recurrence, packed)
         annotations, _ = pad_packed_sequence(packed, batch_first=True, total_length=words.shape[1])
         if self.reverse:
-            annotations = _reorder(annotations, mirror)
+            annotations = _reorder(annotations, mirrored)
         hidden, cell = last if len(last) == 2 else (last[0], torch.zeros_like(last[0]))
-        return Encoded(
+        return EncodedSource(
             self.annotation_dropout(annotations),
             mask,
             words,
@@ -88,26 +94,20 @@ class Encoder(nn.Module):
             self._join_directions(cell),
         )
 
-    def _run(self, packed: PackedSequence) -> tuple[PackedSequence, tuple[Tensor, ...]]:
-        if packed.data.device.type == "cpu" and torch.is_grad_enabled():
-            return run_packed(self.recurrence, packed)
-        annotations, last = self.recurrence(packed)
-        return annotations, last if isinstance(last, tuple) else (last,)
-
     def _join_directions(self, last: Tensor) -> Tensor:
-        """(layers * directions, B, size) → (layers, B, annotation)"""
+        """Reshape (layers * directions, B, size) to (layers, B, annotation)."""
         by_layer = last.unflatten(0, (self.layers, self.directions))
         return by_layer.transpose(1, 2).flatten(2)
 
 
 class GRUEncoder(Encoder):
-    """Bahdanau 2015 with one bidirectional layer: h_j = [forward; backward]."""
+    """The encoder of Bahdanau 2015 with one bidirectional layer: h_j = [forward; backward]."""
 
     cell = nn.GRU
 
 
 class LSTMEncoder(Encoder):
-    """Luong 2015, stacked and unidirectional; bidirectional for comparison."""
+    """The encoder of Luong 2015 with stacked unidirectional layers; bidirectional is for comparison."""
 
     cell = nn.LSTM
 

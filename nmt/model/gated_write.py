@@ -1,4 +1,4 @@
-"""The gated write of a neural Turing machine, as MEMDEC's memory and interactive attention use it."""
+"""The erase-and-add write of neural Turing machines, for the buffer memory and interactive attention."""
 
 import torch
 from jaxtyping import Float
@@ -11,6 +11,7 @@ def erase_and_add(
     erase: Float[Tensor, "hypothesis size"],
     add: Float[Tensor, "hypothesis size"],
 ) -> Float[Tensor, "hypothesis cell size"]:
-    """m_k ← m_k ⊙ (1 − w_k · erase) + w_k · add, computed as m_k + w_k (add − m_k ⊙ erase): one tensor less to keep."""
+    """Return m_k ⊙ (1 − w_k · erase) + w_k · add for each cell m_k."""
+    # m_k + w_k (add − m_k ⊙ erase), because the backward pass then keeps one tensor of all cells less
     change = torch.addcmul(add[:, None], cells, erase[:, None], value=-1)
     return torch.addcmul(cells, weights[:, :, None].to(change.dtype), change)

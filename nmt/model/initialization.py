@@ -1,4 +1,4 @@
-"""Where parameters start. Papers differ, so each kind of parameter gets an initialiser of its own from the config."""
+"""Initial values of the parameters. The papers differ, so each kind of parameter has an initializer in the config."""
 
 from collections.abc import Callable
 
@@ -9,9 +9,16 @@ Initializer = Callable[[Tensor], object]
 
 
 class Initialization:
-    """Fills a model by kinds, told apart by name and shape: embeddings, recurrent matrices (one block a gate), other
-    matrices, those of the attention, v of energies (`energy`), and `bias`. Any other vector or number (a gain, a
-    temperature) starts where its module put it."""
+    """Initializers of a model's parameters, by kind; name and shape of a parameter decide its kind.
+
+    Args:
+        embedding: word embeddings and the output layer.
+        recurrent: recurrent matrices; each gate's block is initialized alone.
+        matrix: all other matrices.
+        attention: matrices of the attention.
+        energy: the vector v of an energy v · tanh(…); its parameter is named `energy`.
+        bias: biases. Any other vector or number (a gain, a temperature) keeps the value its module gave it.
+    """
 
     def __init__(
         self,
@@ -28,15 +35,16 @@ class Initialization:
 
     @torch.no_grad()
     def __call__(self, model: nn.Module) -> None:
+        """Initialize all parameters of a model."""
         for name, parameter in model.named_parameters():
-            if parameter.numel():  # a context of size 0 leaves empty matrices
-                self._fill(name, parameter)
+            if parameter.numel():  # matrices of a context of size 0 are empty
+                self._initialize(name, parameter)
 
-    def _fill(self, name: str, parameter: Tensor) -> None:
-        own = name.split(".")[-1]
-        if own == "energy":
+    def _initialize(self, name: str, parameter: Tensor) -> None:
+        attribute = name.split(".")[-1]
+        if attribute == "energy":
             self.energy(parameter)
-        elif own.startswith("bias"):
+        elif attribute.startswith("bias"):
             self.bias(parameter)
         elif parameter.dim() < 2:
             pass

@@ -1,4 +1,4 @@
-"""Memories a decoder may carry beside its state: read before the attention is asked, written after the update."""
+"""External memories of a decoder: read in place of s_{i-1} before the attention, written after the state update."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
 from nmt.model.attention.score import Additive
-from nmt.model.encoder import Encoded
+from nmt.model.encoder import EncodedSource
 from nmt.model.gated_write import erase_and_add
 from nmt.model.tree import Tree
 
@@ -18,36 +18,43 @@ Cells = Float[Tensor, "hypothesis cell hidden"]
 
 
 class NoMemory(nn.Module):
-    """r = s_{i-1}: the decoder's state is all it remembers."""
+    """A decoder without memory: r = s_{i-1}."""
 
-    def bind(self, source: Encoded) -> tuple[Tree, Tree]:
+    def bind(self, source: EncodedSource) -> tuple[Tree, Tree]:
+        """Return empty values."""
         return (), ()
 
     def read(self, hidden: Hidden, state: Tree, bound: Tree) -> tuple[Hidden, Tree, dict[str, Tensor]]:
+        """Return s_{i-1} itself, and an empty trace."""
         return hidden, state, {}
 
     def write(self, hidden: Hidden, state: Tree, bound: Tree) -> Tree:
+        """Return the state unchanged."""
         return state
 
 
-class Stored(NamedTuple):
-    """M_i, and the weights it was last read and written with."""
+class BufferState(NamedTuple):
+    """M_i, and the last weights of reading and writing."""
 
     cells: Cells
-    reading: Weights
-    writing: Tree  # of a writing with weights of its own
+    read_weights: Weights
+    write_weights: Tree  # () if writing shares the weights of reading
 
 
 class Buffer(nn.Module):
-    """n cells of the state's size, read in its place; MEMDEC, Wang 2016 §3.
+    """The memory of MEMDEC: n cells of the state's size; Wang 2016 §3.
 
         M_0(k) = tanh(W_INI Σ_j h_j / J) + ξ_k,  ξ_k ~ N(0, noise²)                          (eq. 14–15)
         read:   w = address(M_{i-1}, s_{i-1});  r = Σ_k w(k) M_{i-1}(k)                      (eq. 4)
         write:  M_i(k) = M_{i-1}(k) ⊙ (1 − w(k) σ(W_ERS s_i)) + w(k) σ(W_ADD s_i)            (eq. 13)
 
-    `shared`: writing takes the weights of reading ("often beneficial", §3.2), or addresses with s_i by parameters of
-    its own. ξ is drawn once at construction and stored with the weights; `resample: true` draws it anew for every
-    sentence in training. Evaluation always takes the stored one.
+    Args:
+        cells: n.
+        annotation_size: size of h_j.
+        hidden_size: size of s_i and of a cell.
+        shared: write with the weights of reading ("often beneficial", §3.2); else s_i addresses the cells again.
+        noise: standard deviation of ξ, which is drawn at construction and stored with the parameters.
+        resample: draw ξ for every sentence in training; evaluation always uses the stored ξ.
     """
 
     def __init__(
@@ -66,31 +73,36 @@ class Buffer(nn.Module):
         self.erase = nn.Linear(hidden_size, hidden_size, bias=False)  # W_ERS
         self.add = nn.Linear(hidden_size, hidden_size, bias=False)  # W_ADD
 
-    def bind(self, source: Encoded) -> tuple[Tree, Stored]:
-        mean = torch.tanh(self.start(source.mean()))
+    def bind(self, source: EncodedSource) -> tuple[Tree, BufferState]:
+        """Return M_0 and uniform weights w_0."""
+        mean = torch.tanh(self.start(source.mean_annotation()))
         noise = self.perturbation.expand(len(mean), -1, -1)
         if self.resample and self.training:
             noise = self.noise * torch.randn_like(noise)
         cells = mean[:, None] + noise
-        uniform = cells.new_full(cells.shape[:2], 1 / cells.shape[1])  # w_0
-        return (), Stored(cells, uniform, uniform if self.writing else ())
+        uniform = cells.new_full(cells.shape[:2], 1 / cells.shape[1])
+        return (), BufferState(cells, uniform, uniform if self.writing else ())
 
-    def read(self, hidden: Hidden, state: Stored, bound: Tree) -> tuple[Hidden, Stored, dict[str, Tensor]]:
-        weights, gate = self.reading(state.cells, hidden, state.reading)
-        read = torch.bmm(weights[:, None].to(state.cells.dtype), state.cells)[:, 0]
-        return read, state._replace(reading=weights), {"memory_weights": weights[:, None], "memory_gate": gate}
+    def read(self, hidden: Hidden, state: BufferState, bound: Tree) -> tuple[Hidden, BufferState, dict[str, Tensor]]:
+        """Return r, the state with the new weights, and the trace; `hidden` is s_{i-1}."""
+        weights, gate = self.reading(state.cells, hidden, state.read_weights)
+        recalled = torch.bmm(weights[:, None].to(state.cells.dtype), state.cells)[:, 0]
+        trace = {"memory_weights": weights[:, None], "memory_gate": gate}
+        return recalled, state._replace(read_weights=weights), trace
 
-    def write(self, hidden: Hidden, state: Stored, bound: Tree) -> Stored:
-        writing = self.writing(state.cells, hidden, state.writing)[0] if self.writing else ()
+    def write(self, hidden: Hidden, state: BufferState, bound: Tree) -> BufferState:
+        """Return the state with M_i; `hidden` is s_i."""
+        write_weights = self.writing(state.cells, hidden, state.write_weights)[0] if self.writing else ()
         erase, add = torch.sigmoid(self.erase(hidden)), torch.sigmoid(self.add(hidden))
-        weights = writing if self.writing else state.reading
-        return Stored(erase_and_add(state.cells.to(erase.dtype), weights, erase, add), state.reading, writing)
+        weights = write_weights if self.writing else state.read_weights
+        cells = erase_and_add(state.cells.to(erase.dtype), weights, erase, add)
+        return BufferState(cells, state.read_weights, write_weights)
 
 
 class Addressing(nn.Module):
     """w_i = g w_{i-1} + (1 − g) softmax_k(v · tanh(W M(k) + U s)),  g = σ(w_g · s); eq. 10–12.
 
-    Equation 12 prints no tanh; without one s would cancel in the softmax.
+    Equation 12 prints no tanh, but without one s would cancel in the softmax.
     """
 
     def __init__(self, *, hidden_size: int):
@@ -98,8 +110,9 @@ class Addressing(nn.Module):
         self.score = Additive(query_size=hidden_size, annotation_size=hidden_size, attention_size=hidden_size)
         self.gate = nn.Linear(hidden_size, 1, bias=False)  # w_g
 
-    def forward(self, cells: Cells, hidden: Hidden, before: Weights) -> tuple[Weights, Float[Tensor, "hypothesis 1"]]:
+    def forward(self, cells: Cells, hidden: Hidden, previous: Weights) -> tuple[Weights, Float[Tensor, "hypothesis 1"]]:
+        """Return w_i and g; `previous` is w_{i-1}."""
         energies = self.score.energies(hidden[:, None], self.score.bind(cells))[:, 0]
-        found = torch.softmax(energies, dim=1)  # float32 under CUDA's autocast, whatever the energies are
-        gate = torch.sigmoid(self.gate(hidden)).to(found.dtype)
-        return torch.lerp(found, before.to(found.dtype), gate), gate
+        content = torch.softmax(energies, dim=1)  # float32 under the autocast of CUDA
+        gate = torch.sigmoid(self.gate(hidden)).to(content.dtype)
+        return torch.lerp(content, previous.to(content.dtype), gate), gate

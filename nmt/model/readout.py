@@ -1,4 +1,4 @@
-"""Readouts: from a step's features to the vector the vocabulary is scored with; after the loop, on all steps."""
+"""Readouts: from features of a step to the vector x of the output layer. They run on all steps, after the loop."""
 
 import torch
 from jaxtyping import Float
@@ -10,8 +10,8 @@ Context = Float[Tensor, "*steps context"]
 Output = Float[Tensor, "*steps output"]
 
 
-class _Deep(nn.Module):
-    """U_o s + V_o e(y_{i-1}) + C_o c_i: the sum both deep outputs start from."""
+class _LinearSum(nn.Module):
+    """U_o s + V_o e(y_{i-1}) + C_o c_i: the first part of both deep outputs."""
 
     def __init__(self, state_size: int, word_size: int, context_size: int, sum_size: int):
         super().__init__()
@@ -19,11 +19,12 @@ class _Deep(nn.Module):
         self.word = nn.Linear(word_size, sum_size, bias=False)
         self.context = nn.Linear(context_size, sum_size, bias=False)
 
-    def total(self, state: State, word: Word, context: Context) -> Output:
+    def linear_sum(self, state: State, word: Word, context: Context) -> Output:
+        """Return the sum."""
         return self.state(state) + self.word(word) + self.context(context)
 
 
-class DeepOutput(_Deep):
+class DeepOutput(_LinearSum):
     """tanh(W_l s_i + W_p e(y_{i-1}) + W_c c_i); dl4mt."""
 
     def __init__(self, *, state_size: int, word_size: int, context_size: int, output_size: int, dropout: float):
@@ -32,11 +33,12 @@ class DeepOutput(_Deep):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, state: State, word: Word, context: Context) -> Output:
-        return self.dropout(torch.tanh(self.total(state, word, context)))
+        """Return x."""
+        return self.dropout(torch.tanh(self.linear_sum(state, word, context)))
 
 
-class Maxout(_Deep):
-    """max over adjacent pairs of the sum, then linear to the word's size; Bahdanau 2015 §A.2.2, GroundHog."""
+class Maxout(_LinearSum):
+    """The maximum over adjacent pairs of the sum, then a linear layer; Bahdanau 2015 §A.2.2, GroundHog."""
 
     def __init__(
         self,
@@ -54,12 +56,13 @@ class Maxout(_Deep):
         self.projection = nn.Linear(maxout_size, output_size, bias=False)
 
     def forward(self, state: State, word: Word, context: Context) -> Output:
-        pairs = self.total(state, word, context).unflatten(-1, (-1, 2))
+        """Return x."""
+        pairs = self.linear_sum(state, word, context).unflatten(-1, (-1, 2))
         return self.projection(self.dropout(pairs.amax(-1)))
 
 
-class Direct(nn.Module):
-    """The state itself: Luong 2015, where the decoder's h̃_i is all the softmax sees."""
+class StateOnly(nn.Module):
+    """The state alone: Luong 2015, whose softmax reads only the attentional vector h̃_i."""
 
     def __init__(self, *, state_size: int, dropout: float):
         super().__init__()
@@ -67,4 +70,5 @@ class Direct(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, state: State, word: Word, context: Context) -> Output:
+        """Return x."""
         return self.dropout(state)

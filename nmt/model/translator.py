@@ -1,4 +1,4 @@
-"""The whole model: word numbers in, log-probabilities out. Every composition of parts is one of this class."""
+"""The complete model: word ids in, log-probabilities out. One class for every composition of parts."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -7,39 +7,48 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
-from nmt.model.candidate_model import Restricted
-from nmt.model.decoder.types import Bound, Features, State, Trace
-from nmt.model.encoder import Encoded, Encoder
+from nmt.model.candidate_model import CandidateModel
+from nmt.model.decoder.types import DecoderBound, DecoderState, Features, Trace
+from nmt.model.encoder import EncodedSource, Encoder
 from nmt.model.initialization import Initialization
 from nmt.model.output import Loss, Output
-from nmt.model.tree import map_tree
 
 
 @runtime_checkable
 class Examples(Protocol):
-    """What the model needs of a batch; the target is laid out time first."""
+    """The fields of a batch that the model reads; the target is laid out time first."""
 
     source: Int[Tensor, "batch source"]
     source_lengths: Int[Tensor, " batch"]  # on the CPU
     target_input: Int[Tensor, "target batch"]  # <s> y_1 … y_I
-    target_words: Int[Tensor, " words"]  # y_1 … y_I </s> of all sentences, padding left out
-    target_index: Int[Tensor, " words"]  # where in the flattened (target, batch) grid they stand
-    candidates: Int[Tensor, " candidates"] | None  # the words, ascending, that the softmax may be limited to
+    target_words: Int[Tensor, " words"]  # y_1 … y_I </s> of all sentences, without padding
+    target_index: Int[Tensor, " words"]  # their places in the flattened (target, batch) grid
+    candidates: Int[Tensor, " candidates"] | None  # words that the softmax may be limited to, ascending
 
 
-class Unrolled(NamedTuple):
-    """A whole target, step by step."""
+class DecoderOutputs(NamedTuple):
+    """The outputs of all steps; first dimension: target."""
 
     words: Float[Tensor, "target batch word"]  # e(y_{i-1})
     features: Features
-    trace: Trace  # each entry stacked over the steps, first dimension: target
+    trace: Trace
 
 
 class Translator(nn.Module):
-    """Encoder, decoder with its attention, memory and readout, embeddings and output layer.
+    """Embeddings, encoder, decoder (with its attention, memory and readout), and output layer.
 
-    tie_embeddings: `none`; `output` – the output layer is the target embedding; `all` – and the source embedding too
-    (joint vocabularies). sparse_gradients: those of embeddings and candidates' output rows hold only the rows in use.
+    Args:
+        source_vocabulary_size: number of source words.
+        target_vocabulary_size: number of target words.
+        embedding_size: size of a word embedding.
+        encoder: the encoder.
+        decoder: the decoder.
+        initialization: the initial values of the parameters.
+        embedding_dropout: on the embeddings of both sides.
+        output_bias: the output layer has a bias.
+        tie_embeddings: `output` shares the target embedding with the output layer; `all` shares the source embedding
+            too, which needs a joint vocabulary; `none` shares nothing.
+        sparse_gradients: gradients of embeddings and candidate rows hold only the rows in use.
     """
 
     def __init__(
@@ -67,10 +76,10 @@ class Translator(nn.Module):
             bias=output_bias,
             sparse=sparse_gradients,
         )
-        self._tie(tie_embeddings)
+        self._tie_embeddings(tie_embeddings)
         initialization(self)
 
-    def _tie(self, tie_embeddings: str) -> None:
+    def _tie_embeddings(self, tie_embeddings: str) -> None:
         if tie_embeddings not in ("none", "output", "all"):
             raise ConfigurationError(f"model.tie_embeddings={tie_embeddings}: choose none, output or all")
         if tie_embeddings == "none":
@@ -79,75 +88,84 @@ class Translator(nn.Module):
         if self.output.weight.shape != embedding.shape:
             raise ConfigurationError(
                 f"model.tie_embeddings={tie_embeddings}: the readout gives {self.output.weight.shape[1]} values, an "
-                f"embedding has {embedding.shape[1]}; make the readout's output_size and model.embedding_size equal"
+                f"embedding has {embedding.shape[1]}. Fix: size.readout={embedding.shape[1]}; with decoder=luong, "
+                f"size.hidden={embedding.shape[1]}"
             )
         self.output.weight = embedding
         if tie_embeddings == "all":
             if self.source_embedding.weight.shape != embedding.shape:
-                raise ConfigurationError("model.tie_embeddings=all needs data.vocabulary.joint=true")
+                raise ConfigurationError(
+                    "model.tie_embeddings=all: needs one vocabulary for both sides. Fix: data.vocabulary.joint=true"
+                )
             self.source_embedding.weight = embedding
 
-    def encode(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> Encoded:
+    def encode(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> EncodedSource:
+        """Return the encoded source; `lengths` is on the CPU."""
         return self.encoder(self.embedding_dropout(self.source_embedding(source)), source, lengths)
 
-    def begin(self, source: Encoded) -> tuple[Bound, State]:
+    def begin(self, source: EncodedSource) -> tuple[DecoderBound, DecoderState]:
+        """Return the values that are fixed for each sentence, and the first state."""
         return self.decoder.begin(source)
 
     def next(
-        self, words: Int[Tensor, " hypothesis"], state: State, bound: Bound
-    ) -> tuple[Float[Tensor, "hypothesis vocabulary"], Trace, State]:
-        """One step of a search: unnormalised log-probabilities of the next word after `words`."""
-        vectors, trace, state = self.advance(words, state, bound)
+        self, words: Int[Tensor, " hypothesis"], state: DecoderState, bound: DecoderBound
+    ) -> tuple[Float[Tensor, "hypothesis vocabulary"], Trace, DecoderState]:
+        """Return the logits of the word after `words`, the trace, and the new state; the step of a search."""
+        vectors, trace, state = self.step(words, state, bound)
         return self.output(vectors), trace, state
 
-    def advance(
-        self, words: Int[Tensor, " hypothesis"], state: State, bound: Bound
-    ) -> tuple[Float[Tensor, "hypothesis output"], Trace, State]:
-        """What the output layer sees after `words`."""
+    def step(
+        self, words: Int[Tensor, " hypothesis"], state: DecoderState, bound: DecoderBound
+    ) -> tuple[Float[Tensor, "hypothesis output"], Trace, DecoderState]:
+        """Return the input of the output layer after `words`, the trace, and the new state."""
         embedded = self.embedding_dropout(self.target_embedding(words))
         features, trace, state = self.decoder.step(self.decoder.prepare(embedded), state, bound)
         return self.decoder.readout(features.state, embedded, features.context), trace, state
 
-    def restricted(self, words: Int[Tensor, " candidates"], allowed: Bool[Tensor, "sentence candidates"]) -> Restricted:
-        """Itself, searched over these words only."""
-        return Restricted(self, words, allowed)
+    def restrict_vocabulary(
+        self, words: Int[Tensor, " candidates"], allowed: Bool[Tensor, "sentence candidates"]
+    ) -> CandidateModel:
+        """Return a view of this model for a search over a list of candidate words."""
+        return CandidateModel(self, words, allowed)
 
-    def unroll(self, batch: Examples, *, keep_trace: bool = False) -> Unrolled:
-        """Run the decoder over given target words; what stands before and after the loop is done at once."""
+    def unroll(self, batch: Examples, *, keep_trace: bool = False) -> DecoderOutputs:
+        """Run the decoder over the given target words; the trace is empty unless it is kept."""
         bound, state = self.begin(self.encode(batch.source, batch.source_lengths))
         embedded = self.embedding_dropout(self.target_embedding(batch.target_input))
         inputs = self.decoder.prepare(embedded)
         features, traces = [], []
-        for step in zip(*(part.unbind(0) for part in inputs), strict=True):
-            seen, trace, state = self.decoder.step(type(inputs)(*step), state, bound)
-            features.append(seen)
-            if keep_trace:
-                traces.append(trace)
-        stacked = {name: torch.stack([trace[name] for trace in traces]) for name in (traces[0] if traces else ())}
-        return Unrolled(embedded, Features(*map(torch.stack, zip(*features, strict=True))), stacked)
+        # unbind, because the gradients of all steps are then stacked once
+        for parts in zip(*(part.unbind(0) for part in inputs), strict=True):
+            step_features, trace, state = self.decoder.step(type(inputs)(*parts), state, bound)
+            features.append(step_features)
+            traces.append(trace if keep_trace else {})
+        stacked_trace = {name: torch.stack([trace[name] for trace in traces]) for name in traces[0]}
+        return DecoderOutputs(embedded, Features(*map(torch.stack, zip(*features, strict=True))), stacked_trace)
 
     def loss(self, batch: Examples, smoothing: float = 0.0) -> Loss:
-        """Summed over the batch's words. Padding is dropped before the readout, so the softmax never sees it.
+        """Return the loss, summed over the words of the batch.
 
-        In training the softmax is over the batch's candidates, where it has them, else over the vocabulary. An
-        attention's own penalty, where it has one, joins the objective.
+        In training the softmax is limited to the batch's candidates, if it has any.
+        The attention's penalty, if it has one, is added to the objective.
         """
         penalty = self.decoder.attention.penalty
-        unrolled = self.unroll(batch, keep_trace=penalty is not None)
-        state, word, context = map_tree(
-            lambda steps: steps.flatten(0, 1).index_select(0, batch.target_index),
-            (unrolled.features.state, unrolled.words, unrolled.features.context),
+        outputs = self.unroll(batch, keep_trace=penalty is not None)
+
+        def drop_padding(steps: Tensor) -> Tensor:
+            return steps.flatten(0, 1).index_select(0, batch.target_index)
+
+        vectors = self.decoder.readout(
+            drop_padding(outputs.features.state), drop_padding(outputs.words), drop_padding(outputs.features.context)
         )
         candidates = batch.candidates if self.training else None
-        vectors = self.decoder.readout(state, word, context)
         loss = self.output.loss(vectors, batch.target_words, smoothing, candidates)
         if penalty is None:
             return loss
-        return loss._replace(objective=loss.objective + penalty(unrolled.trace, _real(batch)))
+        return loss._replace(objective=loss.objective + penalty(outputs.trace, _unpadded(batch)))
 
 
-def _real(batch: Examples) -> Bool[Tensor, "target batch source"]:
-    """Which steps at which source positions are no padding."""
+def _unpadded(batch: Examples) -> Bool[Tensor, "target batch source"]:
+    """Return True for steps and source positions that are not padding."""
     steps = torch.zeros_like(batch.target_input, dtype=torch.bool)
     steps.view(-1)[batch.target_index] = True
     positions = torch.arange(batch.source.shape[1]) < batch.source_lengths[:, None]

@@ -1,25 +1,25 @@
-"""States are trees: nested tuples whose leaves are tensors with the hypothesis as first dimension."""
+"""Trees of tensors: a tensor, or a (named) tuple of trees. States are trees."""
 
 from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
 
-Tree = Any  # a tensor, or a (named) tuple of trees
+Tree = Any  # jaxtyping has no recursive types
 
 
 def map_tree(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
-    """Apply a function to every tensor of a tree: reordering, tiling and shrinking hypotheses are each one call."""
+    """Apply a function to every tensor. Reordering, repeating or dropping hypotheses is one such call."""
     if isinstance(tree, Tensor):
         return function(tree)
     branches = [map_tree(function, branch) for branch in tree]
     return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)
 
 
-def for_each_hypothesis(bound: Tree, hypotheses: int) -> Tree:
-    """What is fixed for a sentence, once for each of its hypotheses."""
-    return map_tree(lambda leaf: _repeat(leaf, hypotheses // leaf.shape[0]), bound)
+def repeat_per_hypothesis(bound: Tree, hypotheses: int) -> Tree:
+    """Repeat the rows of sentences (B, …) for their hypotheses (N, …)."""
+    return map_tree(lambda rows: _repeat(rows, hypotheses // rows.shape[0]), bound)
 
 
-def _repeat(leaf: Tensor, times: int) -> Tensor:
-    return leaf if times == 1 else leaf.repeat_interleave(times, 0)
+def _repeat(rows: Tensor, times: int) -> Tensor:
+    return rows if times == 1 else rows.repeat_interleave(times, 0)  # no copy in training

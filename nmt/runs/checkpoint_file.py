@@ -1,75 +1,123 @@
-"""Checkpoint files: find, read and write them."""
+"""Checkpoint files: what is in them, and how they are found, read and written.
+
+A checkpoint alone is enough to translate with and to resume from. It holds plain containers and tensors only.
+"""
 
 import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypedDict
 
 import torch
+from torch import Tensor
 
 from nmt.errors import CheckpointError, UserError, first_line
 from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, read_summary
-from nmt.system.files import whole
+from nmt.system.files import atomic_write
 
-if TYPE_CHECKING:
-    pass  # and with it Lightning, which translating does not need
+
+class ModelRecord(TypedDict):
+    """The entries from which a model is built."""
+
+    config: dict[str, Any]  # as composed, interpolations unresolved, with the vocabulary sizes
+    vocabularies: dict[str, str]  # JSON of the source's and of the target's
+
+
+class Progress(TypedDict):
+    """How far training was."""
+
+    seconds: float  # of training, over all processes
+    metrics: dict[str, float]  # the last value of each
+
+
+class CheckpointContent(TypedDict, total=False):
+    """The entries of a checkpoint that this project reads; Lightning adds further ones for itself.
+
+    A mean of checkpoints has only the first three.
+    """
+
+    nmt: ModelRecord
+    state_dict: dict[str, Tensor]  # parameters as model.NAME
+    global_step: int
+    # for resuming: entries of Lightning
+    loops: dict[str, Any]
+    callbacks: dict[str, Any]
+    optimizer_states: list[Any]
+    lr_schedulers: list[Any]
+    # for resuming: entries of ours
+    guard: dict[str, Any]  # state of the NonfiniteGuard
+    random_state: Tensor  # of torch on the CPU
+    random_state_of_gpu: Tensor  # only if trained on one
+    progress: Progress
+    ended: bool  # training had stopped early
+    validations: int | None  # rows of validations in metrics.csv
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Plain containers and tensors; refused where anything in it is not as it was written."""
+    """Read a checkpoint (see CheckpointContent) onto the CPU.
+
+    Raises:
+        CheckpointError: there is none, it is damaged, or it is not of this project.
+    """
     try:
-        _check(path)
-        stored = torch.load(path, map_location="cpu", weights_only=True)
+        _check_integrity(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such checkpoint") from None
     except IsADirectoryError:
-        within = path / LAST if path.name == CHECKPOINTS else path / CHECKPOINTS / LAST
-        raise CheckpointError(f"{path}: is a folder; name a checkpoint, such as {within}") from None
+        file = path / LAST if path.name == CHECKPOINTS else path / CHECKPOINTS / LAST
+        raise CheckpointError(f"{path}: is a folder. Fix: name a checkpoint, such as {file}") from None
     except Exception as error:
         reason = first_line(error)
         others = sorted(other.name for other in path.parent.glob("*.ckpt") if other != path)
         hint = f"; beside it there is {', '.join(others)}" if others else ""
         raise CheckpointError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error
-    if not isinstance(stored, Mapping) or "nmt" not in stored:
-        raise CheckpointError(f"{path}: a checkpoint, but not of a run of this project")
-    return stored
+    if not isinstance(content, Mapping) or "nmt" not in content:
+        raise CheckpointError(f"{path}: is a checkpoint, but not of a run of this project")
+    return content
 
 
-def _check(path: Path) -> None:
-    """A checkpoint is a zip archive, which has a checksum for each of its parts; torch does not look at them."""
+def _check_integrity(path: Path) -> None:
+    """Compare the checksums of the zip archive that a checkpoint is, because torch does not."""
     with zipfile.ZipFile(path) as archive:
         if (damaged := archive.testzip()) is not None:
             raise ValueError(f"{damaged} in it is damaged")
 
 
-def save_checkpoint(stored: Mapping[str, Any], path: Path, before: Path | None = None) -> None:
-    """Whole or not at all: written beside its place, out to the disk, and moved there; what was there to `before`."""
+def save_checkpoint(content: Mapping[str, Any], path: Path, before: Path | None = None) -> None:
+    """Write a checkpoint atomically, and out to the disk.
+
+    Args:
+        content: its entries (see CheckpointContent).
+        path: its place.
+        before: where the file that was there is moved.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{path.name}.*"):  # by a process that was killed
-        left.unlink(missing_ok=True)
+    for draft in path.parent.glob(f".{path.name}.*"):  # left by a killed process
+        draft.unlink(missing_ok=True)
     try:
-        with whole(path) as draft:
+        with atomic_write(path) as draft:
             with draft.open("wb") as file:
-                torch.save(stored, file)
+                torch.save(content, file)
                 file.flush()
                 os.fsync(file.fileno())
             if before is not None and path.exists():
                 path.replace(before)
     except (OSError, RuntimeError) as error:
-        cause = error if isinstance(error, OSError) else error.__context__  # torch's own error comes after the disk's
+        cause = error if isinstance(error, OSError) else error.__context__  # torch wraps the error of a full disk
         if not isinstance(cause, OSError):
             raise
         raise UserError(
-            f"{path}: cannot be written ({cause.strerror}); the same command goes on once it can"
+            f"{path}: cannot be written ({cause.strerror}). Fix: give the same command again once it can be"
         ) from error
     folder = os.open(path.parent, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
 
 
-def locate(path: Path) -> tuple[Path, Path]:
-    """A run's folder, and the checkpoint that is meant where only the folder is named."""
+def locate_checkpoint(path: Path) -> tuple[Path, Path]:
+    """Return a run's folder and a checkpoint of it, the best where only the folder is named."""
     if path.is_file():
         folder = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
         return folder, path
@@ -79,9 +127,7 @@ def locate(path: Path) -> tuple[Path, Path]:
         if (checkpoint := path / CHECKPOINTS / name).is_file():
             return path, checkpoint
     if read_summary(path).get("status") == "completed":
-        raise UserError(
-            f"run={path}: is completed, but its checkpoints are not there: put back without them, or removed"
-        )
+        raise UserError(f"run={path}: is completed, but has no checkpoints: they were deleted, or not restored")
     raise UserError(
         f"run={path}: holds no checkpoints/best.ckpt or checkpoints/last.ckpt; did its training get that far?"
     )

@@ -1,9 +1,9 @@
-"""A run's folder: what training leaves behind and everything after it reads.
+"""A run's folder: the names of its files, and the small ones read.
 
     .hydra/ · checkpoints/{best,last,previous}.ckpt · metrics.csv · summary.json · train.log · tokenizer files
     word_table.tsv.gz · candidates.npz · <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz} · wandb/
 
-A sweep's folder holds sweep.json and its jobs' folders. Nothing here needs torch.
+A sweep's folder holds sweep.json and the folders of its jobs. Nothing here needs torch.
 """
 
 import csv
@@ -13,96 +13,96 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from nmt.config.diff import is_within, name_of
+from nmt.config.diff import is_within, override_key
 
 CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "previous.ckpt"
-COMPOSITION = ".hydra"  # as Hydra writes it; checkpoints keep a copy
+COMPOSITION = ".hydra"  # as Hydra writes it; a copy lies beside the checkpoints
 CONFIG, OVERRIDES, CHOICES = f"{COMPOSITION}/config.yaml", f"{COMPOSITION}/overrides.yaml", f"{COMPOSITION}/hydra.yaml"
 METRICS, SUMMARY, SWEEP, SCORES = "metrics.csv", "summary.json", "sweep.json", "scores.json"
 CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of damaged JSON
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
-    """Of a run's folder; empty where there is none yet, or half of one."""
+    """Return a run's summary.json; empty if it is missing or damaged."""
     try:
-        found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    except UNREADABLE:
         return {}
-    return found if isinstance(found, dict) else {}
+    return summary if isinstance(summary, dict) else {}
 
 
 def has_checkpoint(folder: Path) -> bool:
+    """Return whether a run has any checkpoint."""
     return any((folder / CHECKPOINTS / name).is_file() for name in (BEST, LAST, PREVIOUS))
 
 
 def jobs_of(sweep: Path) -> set[Path]:
-    """The folders of the jobs that its last command started, as sweep.json tells; empty where nothing does."""
+    """Return the folders of the jobs of a sweep's last command, from sweep.json; empty if it cannot be read."""
     try:
         jobs = json.loads((sweep / SWEEP).read_text(encoding="utf-8"))["jobs"]
         return {(sweep / job["folder"]).resolve() for job in jobs}
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except UNREADABLE:
         return set()
 
 
 def read_metrics(path: Path) -> list[dict[str, str]]:
-    """Rows of a metrics.csv, with values in some of the columns; none where there is no such file yet."""
+    """Return the rows of a metrics.csv; none if there is no such file."""
     try:
-        return rows_of(path.read_text(encoding="utf-8"))
+        return parse_metrics(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
 
 
-def rows_of(metrics: str) -> list[dict[str, str]]:
-    """Of a line that is not finished nothing, nor of one that a machine without power left blank."""
-    finished, _, _ = metrics.rpartition("\n")
-    return list(csv.DictReader(line for line in finished.splitlines() if line.strip("\0")))
+def parse_metrics(text: str) -> list[dict[str, str]]:
+    """Return the rows of metrics.csv, without an unfinished last line and lines left blank by a power failure."""
+    complete, _, _ = text.rpartition("\n")
+    return list(csv.DictReader(line for line in complete.splitlines() if line.strip("\0")))
 
 
-def scores_path(folder: Path, test: str | None) -> Path:
-    """Where a run's scores on a test set are."""
-    return folder / name_of_test(test) / SCORES
-
-
-def name_of_test(named: Any) -> str:
-    """Where none is named, the validation set is one too."""
-    return str(named or "valid")
+def name_of_test(test: Any) -> str:
+    """Return the name of a test set; where none is named, the validation set is scored."""
+    return str(test or "valid")
 
 
 def is_scored(folder: Path, test: str | None, unknown: str) -> bool:
-    """Whether its best weights were scored on this test set with unknown words treated this way; or others by several
-    checkpoints together, or by a search of the user's own, which a plain evaluation is not to replace. Scores of
-    another text that lie under the test set's name are none of it."""
+    """Return whether a run's best weights were scored on a test set, so that it need not be done again.
+
+    Scores of an ensemble or of a search of the user's count too, because a plain evaluation must not replace them.
+    Scores of another text under the test set's name do not count.
+    """
     try:
-        stored = json.loads(scores_path(folder, test).read_text(encoding="utf-8"))
-        other_text = changes_of_test(test, stored.get("data_overrides", []))
-        return stored["unknown"] == unknown and not other_text and not _of_other_weights(folder, stored.get("members"))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        scores = json.loads((folder / name_of_test(test) / SCORES).read_text(encoding="utf-8"))
+        is_other_text = changes_of_test(test, scores.get("data_overrides", []))
+        is_current = not _has_newer_weights(folder, scores.get("members"))
+        return scores["unknown"] == unknown and not is_other_text and is_current
+    except UNREADABLE:
         return False
 
 
 def changes_of_test(test: str | None, data_overrides: Iterable[str]) -> list[str]:
-    """What of evaluate.py's `data.` keys changes a test set's sentences or references; data.dir only moves them."""
-    own = f"data.tests.{test}" if name_of_test(test) != "valid" else "data.valid"
-    of_links = (f"{own}.alignments", f"{own}.alignments_base")
+    """Return the `data.` overrides of evaluate.py that change the sentences or references of a test set."""
+    section = f"data.tests.{test}" if name_of_test(test) != "valid" else "data.valid"
+    alignments = (f"{section}.alignments", f"{section}.alignments_base")
     return [
         override
         for override in data_overrides
-        if is_within(name := name_of(override), (own, "data.reader")) and not is_within(name, of_links)
+        if is_within(name := override_key(override), (section, "data.reader")) and not is_within(name, alignments)
     ]
 
 
-def _of_other_weights(folder: Path, members: Any) -> bool:
-    """Where both say which they are, and the best are still there."""
+def _has_newer_weights(folder: Path, members: Any) -> bool:
+    """Return whether the scores are of other weights than best.ckpt, as far as both say which they are."""
     if not (folder / CHECKPOINTS / BEST).is_file():
         return False
     match members, read_summary(folder).get("best"):
-        case [{"checkpoint": str(path), "step": int(step)}], {"checkpoint": str(best), "step": int(at)}:
-            return Path(best).name == BEST and (Path(path).name, step) != (BEST, at)
+        case [{"checkpoint": str(path), "step": int(step)}], {"checkpoint": str(best), "step": int(best_step)}:
+            return Path(best).name == BEST and (Path(path).name, step) != (BEST, best_step)
     return False
 
 
-def give_back_composition(folder: Path) -> None:
-    """Puts back the run's own .hydra, which Hydra has overwritten with that of a refused command."""
-    kept = folder / CHECKPOINTS / COMPOSITION  # by whatever trains there, or has
-    if kept.is_dir():
-        shutil.copytree(kept, folder / COMPOSITION, dirs_exist_ok=True)
+def restore_composition(folder: Path) -> None:
+    """Restore the run's own .hydra, which Hydra has overwritten with that of a refused command."""
+    copy = folder / CHECKPOINTS / COMPOSITION
+    if copy.is_dir():
+        shutil.copytree(copy, folder / COMPOSITION, dirs_exist_ok=True)

@@ -1,28 +1,25 @@
-"""What a run is called in W&B: ${sweep_of:} and ${run_id:} of the configuration files. Importing registers them."""
+"""Identify a run in W&B: the resolvers ${sweep_of:} and ${run_id:} of conf/logger. Importing registers them."""
 
 import hashlib
-import json
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from nmt.runs.folder import SUMMARY, SWEEP
+from nmt.runs.folder import SWEEP, read_summary
 
 
 def sweep_of() -> str | None:
-    """The name of the sweep a run is a job of."""
+    """Return the name of the sweep that the run is a job of."""
     folder = Path(HydraConfig.get().runtime.output_dir).parent
     return folder.name if (folder / SWEEP).is_file() else None
 
 
 def run_id() -> str:
-    """The same whenever a run goes on, wherever its folder lies by then, and another where it is begun anew."""
+    """Return the id in the run's summary: the same on resume, even in a moved folder, and a new one for a new run."""
     folder = HydraConfig.get().runtime.output_dir
-    try:
-        return json.loads((Path(folder) / SUMMARY).read_text(encoding="utf-8"))["id"]
-    except (OSError, ValueError, LookupError, TypeError):  # of another rank, which logs nothing
-        return hashlib.blake2b(folder.encode(), digest_size=6).hexdigest()
+    other_rank = hashlib.blake2b(folder.encode(), digest_size=6).hexdigest()  # which logs nothing
+    return read_summary(Path(folder)).get("id", other_rank)
 
 
 OmegaConf.register_new_resolver("sweep_of", sweep_of, replace=True)

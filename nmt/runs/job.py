@@ -1,4 +1,4 @@
-"""A run as a process of its own: where it lands, how it stands, how it is started or gone on with."""
+"""A run as a process: its folder, its command, how it is started and stopped."""
 
 import os
 import signal
@@ -11,72 +11,84 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
 
-from nmt.config.explain import WANTS_TRACEBACK
-from nmt.config.overrides import quoted
+from nmt.config.explain import SHOW_TRACEBACK
+from nmt.config.overrides import quote_value
 from nmt.runs.folder import is_scored, read_summary
 
 TRAIN = Path(__file__).parents[2] / "train.py"
 SECONDS_TO_STOP = 60.0
 SECONDS_TO_FINISH = 10.0
-IS_JOB = "NMT_IS_JOB"  # in a job's environment
+IS_JOB = "NMT_IS_JOB"  # set in the environment of a job
 
 
 @dataclass(frozen=True)
 class Job:
-    """Overrides as on the command line, and the run's folder."""
+    """A run to start, resume or skip.
+
+    Args:
+        overrides: its overrides, as on the command line.
+        folder: the run's folder.
+        scored: test set and treatment of unknown words to score it with; None: it is not scored.
+        restart: start it even if it is completed.
+        config_dirs: folders of configurations that the user added (--config-dir).
+    """
 
     overrides: tuple[str, ...]
     folder: Path
-    scored: tuple[str | None, str] | None = None  # on which test set, with what done to unknown words, if it is to be
-    anew: bool = False  # to be started even where it is completed
+    scored: tuple[str | None, str] | None = None
+    restart: bool = False
+    config_dirs: tuple[str, ...] = ()
 
     def summary(self) -> dict[str, Any]:
+        """Read the run's summary.json."""
         return read_summary(self.folder)
 
     @property
     def is_completed(self) -> bool:
+        """True if the run is trained, and scored where that is asked for."""
         return self.summary().get("status") == "completed" and (not self.scored or is_scored(self.folder, *self.scored))
 
     @property
-    def needs_no_start(self) -> bool:
-        return self.is_completed and not self.anew
+    def is_skipped(self) -> bool:
+        """True if there is nothing to start."""
+        return self.is_completed and not self.restart
 
     def command(self) -> list[str]:
-        """What is there already in its folder is gone on with."""
-        command = [sys.executable, str(TRAIN), *_config_dir()]
-        return [*command, *self.overrides, "hydra.mode=RUN", f"hydra.run.dir={quoted(self.folder)}"]
+        """Return the command, which resumes what the folder already holds."""
+        config_dirs = [word for path in self.config_dirs for word in ("--config-dir", path)]
+        place = ("hydra.mode=RUN", f"hydra.run.dir={quote_value(self.folder)}")
+        return [sys.executable, str(TRAIN), *config_dirs, *self.overrides, *place]
 
     def start(self, *, output: IO | None = None, environment: Mapping[str, str] | None = None) -> subprocess.Popen:
-        """A group of its own, so that Ctrl-C reaches it only through whoever started it."""
+        """Start it in a new process group, so that Ctrl-C reaches it only through the process that started it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(
             self.command(),
             stdin=subprocess.DEVNULL,
             stdout=output or sys.stderr,
             stderr=output or sys.stderr,
-            env=_surroundings() | dict(environment or {}),
+            env=_environment() | dict(environment or {}),
             start_new_session=True,
         )
 
 
-def _config_dir() -> list[str]:
-    """A folder of configurations that the user added (--config-dir) is the jobs' too."""
-    sources = HydraConfig.get().runtime.config_sources if HydraConfig.initialized() else []
-    return [word for source in sources if source.provider == "command-line" for word in ("--config-dir", source.path)]
+def config_dirs(hydra: DictConfig) -> tuple[str, ...]:
+    """Return the folders of --config-dir that Hydra's settings name."""
+    return tuple(source.path for source in hydra.runtime.config_sources if source.provider == "command-line")
 
 
-def _surroundings() -> dict[str, str]:
-    """Ours; but a job shows tracebacks only where the user asked us for them, and knows that it is one."""
-    kept = {key: value for key, value in os.environ.items() if key != "HYDRA_FULL_ERROR" or WANTS_TRACEBACK}
-    return kept | {IS_JOB: "1"}
+def _environment() -> dict[str, str]:
+    """Return our environment, in which HYDRA_FULL_ERROR stands only if the user set it, with the mark of a job."""
+    inherited = {key: value for key, value in os.environ.items() if key != "HYDRA_FULL_ERROR" or SHOW_TRACEBACK}
+    return inherited | {IS_JOB: "1"}
 
 
 def stop(processes: Sequence[subprocess.Popen]) -> None:
-    """Runs say that they were interrupted; what does not end, or is not to be waited for any longer, is killed.
+    """Send SIGTERM and wait, so that runs note their interruption; kill what has not ended by then.
 
-    By SIGTERM: what was started in a shell's background ignores SIGINT, and so do the processes it starts.
+    SIGINT would not do, because processes that a shell started in the background ignore it.
     """
     running = [process for process in processes if process.poll() is None]
     try:
@@ -92,12 +104,14 @@ def stop(processes: Sequence[subprocess.Popen]) -> None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         for process in processes:
-            end_what_is_left(process)
+            end_process_group(process)
 
 
-def end_what_is_left(process: subprocess.Popen) -> None:
-    """Of an ended job's group: a rank may wait for ever, its GPU taken, for one that died; what W&B writes takes a
-    moment."""
+def end_process_group(process: subprocess.Popen) -> None:
+    """Kill what is left of an ended job's process group, after a moment for W&B to write.
+
+    A rank may wait for ever, with its GPU taken, for a rank that died.
+    """
     deadline = time.monotonic() + SECONDS_TO_FINISH
     with suppress(ProcessLookupError, PermissionError):
         while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Which code a run was trained by."""
+"""Provenance: the git commit and the code with which a run was trained."""
 
 import ast
 import hashlib
@@ -6,32 +6,32 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-HERE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[1]
+BATCHES = ("data/batches.py", "data/candidate_lists.py")
 
 
 def git_commit() -> str | None:
-    """With a + where files were changed."""
-    command = ["git", "-C", str(HERE), "describe", "--always", "--abbrev=40", "--dirty=+"]
+    """Return the commit, with a + where files were changed since; None without git."""
+    command = ["git", "-C", str(PACKAGE), "describe", "--always", "--abbrev=40", "--dirty=+"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:  # git is not there
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
         return None
-    return found.stdout.strip() or None
+    return result.stdout.strip() or None
 
 
 @cache
 def code_version() -> str:
-    """A fingerprint of nmt/model and nmt/training, and of what makes batches for them; to word a comment or a docstring
-    otherwise trains nothing otherwise."""
+    """Return a digest of nmt/model, nmt/training and the code that makes batches, comments and docstrings left out."""
     digest = hashlib.blake2b(digest_size=8)
-    batches = [HERE / "data" / "batches.py", HERE / "data" / "candidate_lists.py"]
-    for file in [*sorted((HERE / "model").rglob("*.py")), *sorted((HERE / "training").glob("*.py")), *batches]:
-        digest.update(without_words(file.read_text(encoding="utf-8")).encode())
+    files = [*sorted((PACKAGE / "model").rglob("*.py")), *sorted((PACKAGE / "training").glob("*.py"))]
+    for file in [*files, *(PACKAGE / name for name in BATCHES)]:
+        digest.update(strip_comments(file.read_text(encoding="utf-8")).encode())
     return digest.hexdigest()
 
 
-def without_words(source: str) -> str:
-    """A program without comments, docstrings and layout."""
+def strip_comments(source: str) -> str:
+    """Return a program without comments, docstrings and layout."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:

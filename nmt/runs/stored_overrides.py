@@ -7,46 +7,49 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from nmt.config.allowed_targets import REFERRED
-from nmt.config.overrides import quoted
+from nmt.config.allowed_targets import ALLOWED_REFERENCE
+from nmt.config.overrides import quote_value
 from nmt.errors import UserError, first_line
 from nmt.runs.folder import OVERRIDES
 
-# Overrides of a run that may be somebody else's: none that calls what it names, reads the environment, is an option, or
-# says where files are written.
-PLACES = (
+# The run may come from somebody else. Refused are overrides that call what they name, read the environment, are
+# options of the command, or say where files are written.
+OUTPUTS = (
     r"logger[.=].*(?:path|dir)|callbacks[.=].*path|data[.=].*cache|pretraining_folder|(?:name|sweep)=\W*(?:/|.*\.\.)"
 )
+REFUSED = re.compile(rf"^[+~]*(?:-|hydra\b|{OUTPUTS})|_target_|\$\{{(?!{ALLOWED_REFERENCE})")
+OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which the run was a job of
 
 
-FOREIGN = re.compile(rf"^[+~]*(?:-|hydra\b|{PLACES})|_target_|\$\{{(?!{REFERRED})")
-OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which a run was a job of
-
-
-def repeating(arguments: list[str]) -> list[str]:
-    """run=FOLDER stands for all the overrides of that run; what is given beside it comes after them."""
-    named = [argument.removeprefix("run=") for argument in arguments if argument.startswith("run=")]
-    if not named:
+def repeat_run(arguments: list[str]) -> list[str]:
+    """Replace run=FOLDER by the overrides of that run; the other arguments come after them and take precedence."""
+    folders = [argument.removeprefix("run=") for argument in arguments if argument.startswith("run=")]
+    if not folders:
         return arguments
-    folder = Path(named[-1])
+    folder = Path(folders[-1])
+    overrides = _read_overrides(folder)
+    for override in overrides:
+        if any(map(REFUSED.search, [override, *_inner_overrides(override)])):
+            raise UserError(f"run={folder}: refused to repeat {override}. Fix: write it yourself, if you trust it")
+    repeated = [override for override in overrides if not OF_SWEEPS.match(override)]
+    others = [argument for argument in arguments if not argument.startswith("run=")]
+    return [*repeated, f"repeats={quote_value(folder.absolute())}", *others]
+
+
+def _read_overrides(folder: Path) -> list[str]:
     try:
         overrides = OmegaConf.to_container(OmegaConf.load(folder / OVERRIDES))
     except FileNotFoundError as error:
-        raise UserError(f"run={folder}: no {OVERRIDES} there; name the folder of a run to repeat") from error
+        raise UserError(f"run={folder}: no {OVERRIDES} there. Fix: name the folder of a run to repeat") from error
     except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
         raise UserError(f"run={folder}: its {OVERRIDES} cannot be read ({first_line(error)})") from error
     if not isinstance(overrides, list):
         raise UserError(f"run={folder}: its {OVERRIDES} is not a list of KEY=VALUE")
-    for override in overrides:
-        if any(map(FOREIGN.search, _with_those_of_a_stage(str(override)))):
-            raise UserError(f"run={folder}: refused to repeat {override}; where you trust it, write it yourself")
-    own = [override for override in overrides if not OF_SWEEPS.match(str(override))]
-    others = [argument for argument in arguments if not argument.startswith("run=")]
-    return [*own, f"repeats={quoted(folder.absolute())}", *others]
+    return list(map(str, overrides))
 
 
-def _with_those_of_a_stage(override: str) -> list[str]:
-    """pretraining={overrides: [KEY=VALUE, …]} has overrides within."""
-    is_of_a_stage = re.match(r"[+~]*pretraining\b", override)
-    within = re.split(r"[\s\[\]{},]+", re.sub(r"['\"\\]", "", override)) if is_of_a_stage else []
-    return [override, *within]
+def _inner_overrides(override: str) -> list[str]:
+    """Return the overrides inside pretraining={overrides: [KEY=VALUE, …]}."""
+    if not re.match(r"[+~]*pretraining\b", override):
+        return []
+    return re.split(r"[\s\[\]{},]+", re.sub(r"['\"\\]", "", override))

@@ -1,137 +1,139 @@
-"""A trained model, opened; and checkpoints, read and written.
+"""Open a trained model from its run's folder or from a checkpoint.
 
-A checkpoint alone is enough to translate: it carries its configuration and vocabularies as plain containers, and is
-loaded with `weights_only=True`. Nothing named in it is called but what nmt/config/allowed_targets.py lets be built.
+A stored configuration may name only what nmt/config/allowed_targets.py allows; nothing else is called.
 """
 
+import copy
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hydra.utils
-from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf
 
-import nmt.config.resolvers  # noqa: F401 – stored configurations use them
-from nmt.config.allowed_targets import check_references, trust
+import nmt.config.resolvers  # noqa: F401, because stored configurations use them
+from nmt.config.allowed_targets import check_references, check_targets
 from nmt.data.candidate_lists import Candidates
-from nmt.data.lexical_table import WordTable, learn
+from nmt.data.lexical_table import LexicalTable, learn_lexical_table
 from nmt.data.parallel_text import SIDES, Sides
 from nmt.data.preprocessing import Language, Preprocessing
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.model.translator import Translator
+from nmt.runs.checkpoint_file import load_checkpoint, locate_checkpoint
 from nmt.runs.folder import CANDIDATES, WORD_TABLE
-from nmt.system.malloc import keep_freed_memory
 
 if TYPE_CHECKING:
-    from nmt.data.datamodule import TranslationData  # and with it Lightning, which translating does not need
-from nmt.runs.checkpoint_file import load_checkpoint, locate
+    from nmt.data.datamodule import TranslationData  # imports Lightning, which translating does not need
 
 log = logging.getLogger(__name__)
 
 
-class Run:
-    """A trained model, opened by its folder or by one of its checkpoints."""
+class TrainedRun:
+    """A run with its trained model, its languages and its settings.
+
+    Args:
+        path: the folder of the run, or one of its checkpoints.
+    """
 
     def __init__(self, path: str):
-        self.folder, self.checkpoint = locate(Path(str(path)))
-        stored = load_checkpoint(self.checkpoint)
+        self.folder, self.checkpoint = locate_checkpoint(Path(str(path)))
+        content = load_checkpoint(self.checkpoint)
         try:
-            self._open(stored)
+            self._open(content)
         except UserError as error:
             raise UserError(f"{self.checkpoint}: {error}") from error
-        except Exception as error:  # configuration, vocabularies and weights can misfit in many ways
+        except Exception as error:  # because configuration, vocabularies and weights can mismatch in many ways
             reason = first_line(error)
-            raise UserError(f"{self.checkpoint}: what it holds makes no model ({reason})") from error
+            raise UserError(
+                f"{self.checkpoint}: configuration, vocabularies and weights do not match ({reason})"
+            ) from error
 
-    def _open(self, stored: Mapping[str, Any]) -> None:
-        check_references(stored["nmt"]["config"])
-        self.config: DictConfig = OmegaConf.create(stored["nmt"]["config"])
-        self.languages = Sides(
-            *(
-                Language(
-                    Preprocessing(**_plain(self.config.data[side])),
-                    Vocabulary.from_json(stored["nmt"]["vocabularies"][side]),
-                )
-                for side in SIDES
-            )
-        )
+    def _open(self, content: Mapping[str, Any]) -> None:
+        record = content["nmt"]
+        check_references(record["config"])
+        self.config: DictConfig = OmegaConf.create(record["config"])
+        self.languages = Sides(*(self._language(side, record["vocabularies"][side]) for side in SIDES))
         self.model = build_model(self.config)
         weights = {
             name.removeprefix("model."): value
-            for name, value in stored["state_dict"].items()
+            for name, value in content["state_dict"].items()
             if name.startswith("model.")
         }
         self.model.load_state_dict(weights)
         if damaged := [name for name, value in weights.items() if value.isnan().any()]:
-            raise UserError(f"{damaged[0]} holds what is no number; take another checkpoint of the run")
+            raise UserError(f"{damaged[0]} contains NaN. Fix: take another checkpoint of the run")
         self.model.eval()
-        self.step = stored["global_step"]
+        self.step = content["global_step"]
         if not isinstance(self.step, int):
-            raise UserError(f"global_step={self.step!r}: not a number of steps")
+            raise UserError(f"global_step={self.step!r}: is not a number of steps")
+
+    def _language(self, side: str, vocabulary: str) -> Language:
+        settings = OmegaConf.to_container(self.config.data[side], resolve=True)
+        settings.pop("_target_", None)
+        return Language(Preprocessing(**settings), Vocabulary.from_json(vocabulary))
 
     def data(self, overrides: list[str] | None = None) -> "TranslationData":
-        """The run's own data settings, changed by KEY=VALUEs."""
-        return data_of(self.config, overrides)
+        """Return the data that the run was trained on, with KEY=VALUE overrides applied."""
+        return build_data(self.config, overrides)
 
     @property
-    def is_of_candidates(self) -> bool:
-        """Whether it was trained with lists of them."""
+    def has_candidates(self) -> bool:
+        """True if the run was trained with candidate lists."""
         return self.config.data.get("candidates") is not None
 
-    def candidates(self, wanted: bool | None) -> Candidates | None:
-        """Those it was trained with. `wanted`: True, False, or None for as it was trained."""
-        if not (self.is_of_candidates if wanted is None else wanted):
+    def candidates(self, use: bool | None) -> Candidates | None:
+        """Return the run's candidate lists, or None to search the whole vocabulary.
+
+        Args:
+            use: whether to use them; None: as in training.
+        """
+        if not (self.has_candidates if use is None else use):
             return None
-        if not self.is_of_candidates:
+        if not self.has_candidates:
             raise ConfigurationError(
-                f"candidates=true: {self.folder} was trained over its whole vocabulary; leave candidates out"
+                f"candidates=true: {self.folder} was trained over its whole vocabulary. Fix: leave candidates out"
             )
-        if not (self.folder / CANDIDATES).is_file():
+        path = self.folder / CANDIDATES
+        if not path.is_file():
             raise UserError(
-                f"{self.folder} has no {CANDIDATES}, which belongs to its checkpoints; put it there, or say "
+                f"{self.folder} has no {CANDIDATES}, which belongs to its checkpoints. Fix: put it there, or give "
                 "candidates=false to search the whole vocabulary"
             )
-        candidates = Candidates.load(self.folder / CANDIDATES)
-        candidates.must_fit(Sides(*(len(one.vocabulary) for one in self.languages)), self.folder / CANDIDATES)
+        candidates = Candidates.load(path)
+        candidates.check_vocabulary_sizes(Sides(*(len(language.vocabulary) for language in self.languages)), path)
         return candidates
 
-    def word_table(self, overrides: list[str] | None = None) -> WordTable:
-        """The run's word-translation table; learned from its training text when it is first asked for. `overrides`:
-        where that lies by now."""
+    def word_table(self, overrides: list[str] | None = None) -> LexicalTable:
+        """Return the run's word-translation table, learned from its training text the first time.
+
+        Args:
+            overrides: KEY=VALUEs which say where that text lies now.
+        """
         path = self.folder / WORD_TABLE
         if not path.is_file():
             log.warning("%s: learning it from the training text, once", path)
-            learn(self.data(overrides).training_words()).save(path)
-        return WordTable.load(path)
+            learn_lexical_table(self.data(overrides).training_words()).save(path)
+        return LexicalTable.load(path)
 
 
 def build_model(config: DictConfig) -> Translator:
-    """Compose the model a configuration describes."""
-    keep_freed_memory()
-    return _instantiated(config.model, "model")
+    """Build the model that a configuration describes."""
+    return _instantiate(config.model, "model")
 
 
-def data_of(config: DictConfig, overrides: list[str] | None = None) -> "TranslationData":
-    """What a configuration describes, changed by KEY=VALUEs."""
+def build_data(config: DictConfig, overrides: list[str] | None = None) -> "TranslationData":
+    """Build the data that a configuration describes, with KEY=VALUE overrides applied."""
+    config = copy.deepcopy(config)
     OmegaConf.set_struct(config, True)
-    OmegaConf.set_struct(config.data.tests, False)  # new test sets may be named
-    return _instantiated(OmegaConf.merge(config, OmegaConf.from_dotlist(overrides or [])).data, "data")
+    OmegaConf.set_struct(config.data.tests, False)  # because new test sets may be named
+    return _instantiate(OmegaConf.merge(config, OmegaConf.from_dotlist(overrides or [])).data, "data")
 
 
-def _instantiated(node: DictConfig, where: str) -> Any:
-    """Resolved once, looked through, and built of that: resolved again, what computes a value could give another."""
+def _instantiate(node: DictConfig, place: str) -> Any:
+    """Resolve a part of a configuration once, check what it names, and build it from the checked values."""
     plain = OmegaConf.to_container(node, resolve=True)
-    trust(plain, where)
-    try:
-        return hydra.utils.instantiate(plain)
-    except InstantiationException as error:
-        if "full_key: " in str(error):
-            raise
-        raise InstantiationException(f"{error}\nfull_key: {where}") from error.__cause__
-
-
-def _plain(node: DictConfig) -> dict[str, Any]:
-    return {key: value for key, value in OmegaConf.to_container(node, resolve=True).items() if key != "_target_"}
+    check_targets(plain, place)
+    # below a parent, because Hydra's errors then name the full key
+    return hydra.utils.instantiate(OmegaConf.create({place: plain})[place])

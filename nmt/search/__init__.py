@@ -1,1 +1,1 @@
-"""Search for hypotheses over word numbers: beam, sampling, constraints, ensembles. Nothing here knows of text."""
+"""Search for hypotheses over word ids: beam, sampling, constraints, ensembles. Nothing here uses text."""

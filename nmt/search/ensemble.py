@@ -1,4 +1,4 @@
-"""Several models that translate as one: the next word's probabilities are averaged at every step."""
+"""Several models that translate as one: at each step the probabilities of the next word are averaged."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,74 +9,88 @@ from torch import Tensor
 from nmt.errors import ConfigurationError
 from nmt.model.output import Loss
 from nmt.model.translator import Examples, Translator
-from nmt.search.forced_decoding import force
+from nmt.search.forced_decoding import force_decode
 
 
 class Member(NamedTuple):
+    """A model of an ensemble."""
+
     model: Translator
-    source_end: bool  # whether it was trained to see the source's end symbol
+    source_end: bool  # true if it was trained with the end symbol of the source
 
 
 class Ensemble:
-    """Is searched as a single model is. Members share their vocabularies; all else about them may differ.
+    """A weighted mixture of models that is searched like a single model.
 
-    average: `probabilities`, or `logs`, whose mean every member can veto. Alignments are averaged too. The source comes
-    with its end symbol where any member sees it; the others do not look there.
+    Members share their vocabularies; everything else may differ. Alignments are averaged too. If any member reads the
+    end symbol of the source, the source contains it; the other members do not read it.
+
+    Args:
+        members: The models.
+        weights: A weight for each member; None: equal weights.
+        average: `probabilities`, or `logs` (log-probabilities), where a member can veto a word.
     """
 
     def __init__(self, members: Sequence[Member], *, weights: Sequence[float] | None = None, average: str):
         if average not in ("probabilities", "logs"):
-            raise ConfigurationError(f"average={average}: choose probabilities or logs")
+            raise ConfigurationError(f"average={average}: no such average. Fix: average=probabilities or average=logs")
         weights = list(weights) if weights else [1.0] * len(members)
         if len(weights) != len(members) or min(weights) < 0 or sum(weights) <= 0:
-            raise ConfigurationError(f"weights={weights}: one number, not below 0, for each of the {len(members)} runs")
-        heard = [number for number, weight in enumerate(weights) if weight]  # 0 times -inf would be no number
-        self.members, self.average = [members[number] for number in heard], average
-        self.weights = [weights[number] / sum(weights) for number in heard]
+            raise ConfigurationError(
+                f"weights={weights}: must be one number for each of the {len(members)} runs, none below 0, one above 0"
+            )
+        used = [number for number, weight in enumerate(weights) if weight]  # because 0 times -inf is NaN
+        self.members, self.average = [members[number] for number in used], average
+        self.weights = [weights[number] / sum(weights) for number in used]
         self.source_end = any(member.source_end for member in self.members)
 
     def to(self, device: str) -> "Ensemble":
+        """Move all members to a device."""
         for member in self.members:
             member.model.to(device)
         return self
 
     def eval(self) -> "Ensemble":
+        """Set all members to evaluation mode."""
         for member in self.members:
             member.model.eval()
         return self
 
-    def restricted(self, words: Tensor, allowed: Tensor) -> "Ensemble":
-        """Itself, searched over these words only."""
-        members = [member._replace(model=member.model.restricted(words, allowed)) for member in self.members]
+    def restrict_vocabulary(self, words: Tensor, allowed: Tensor) -> "Ensemble":
+        """Return an ensemble whose members know only these words."""
+        members = [member._replace(model=member.model.restrict_vocabulary(words, allowed)) for member in self.members]
         return Ensemble(members, weights=self.weights, average=self.average)
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, ...]:
+        """Encode the source with each member."""
         return tuple(
             member.model.encode(source, lengths - int(self.source_end and not member.source_end))
             for member in self.members
         )
 
     def begin(self, source: tuple[Any, ...]) -> tuple[Any, Any]:
-        begun = [member.model.begin(encoded) for member, encoded in zip(self.members, source, strict=True)]
-        bound, state = zip(*begun, strict=True)
+        """Return the bound sources and the first states of all members."""
+        pairs = [member.model.begin(encoded) for member, encoded in zip(self.members, source, strict=True)]
+        bound, state = zip(*pairs, strict=True)
         return bound, state
 
     def next(self, words: Tensor, state: tuple, bound: tuple) -> tuple[Tensor, dict[str, Tensor], tuple]:
+        """Make one step with each member, and average log-probabilities and alignments."""
         steps = [
-            member.model.next(words, own_state, own_bound)
-            for member, own_state, own_bound in zip(self.members, state, bound, strict=True)
+            member.model.next(words, member_state, member_bound)
+            for member, member_state, member_bound in zip(self.members, state, bound, strict=True)
         ]
         logits, traces, states = zip(*steps, strict=True)
-        logs = torch.stack([one.float().log_softmax(1) for one in logits])
+        logs = torch.stack([member_logits.float().log_softmax(1) for member_logits in logits])
         weights = torch.tensor(self.weights, device=words.device)
         if self.average == "logs":
-            together = torch.tensordot(weights, logs, dims=1)
+            mixture = torch.tensordot(weights, logs, dims=1)
         else:
-            together = (logs + weights.log()[:, None, None]).logsumexp(0)
+            mixture = (logs + weights.log()[:, None, None]).logsumexp(0)
         alignments = torch.stack([trace["alignment"].float() for trace in traces])
-        return together, {"alignment": torch.tensordot(weights, alignments, dims=1)}, states
+        return mixture, {"alignment": torch.tensordot(weights, alignments, dims=1)}, states
 
     def loss(self, batch: Examples) -> Loss:
-        """Of given targets, word after word: the mixture's own negative log-likelihood, summed over the batch."""
-        nats = -force(self, batch).word_scores.sum()
+        """Return the negative log-likelihood of the mixture, summed over the batch."""
+        nats = -force_decode(self, batch).word_scores.sum()
         return Loss(nats, nats)

@@ -1,4 +1,4 @@
-"""Drawing words instead of searching for the best."""
+"""Draw words instead of searching for the most probable ones."""
 
 import torch
 from jaxtyping import Float, Int
@@ -7,16 +7,16 @@ from torch import Tensor
 from nmt.search.settings import Search
 
 
-def draw(
-    logs: Float[Tensor, "hypothesis vocabulary"], how: Search, random: torch.Generator
+def draw_words(
+    logits: Float[Tensor, "hypothesis vocabulary"], search: Search, random: torch.Generator
 ) -> Int[Tensor, " hypothesis"]:
-    """One word for each hypothesis, from unnormalised log-probabilities (-inf: not permitted)."""
-    logs = logs / how.temperature
-    if how.top_k and how.top_k < logs.shape[1]:
-        least = logs.topk(how.top_k, dim=1).values[:, -1:]
-        logs = logs.masked_fill(logs < least, -torch.inf)
-    if how.top_p < 1:
-        ordered, order = logs.softmax(1).sort(dim=1, descending=True)
-        enough_before = ordered.cumsum(1) - ordered >= how.top_p
-        logs = logs.masked_fill(torch.zeros_like(enough_before).scatter(1, order, enough_before), -torch.inf)
-    return torch.multinomial(logs.softmax(1), 1, generator=random)[:, 0]
+    """Draw one word for each hypothesis; logits of forbidden words are -inf."""
+    logits = logits / search.temperature
+    if search.top_k and search.top_k < logits.shape[1]:
+        lowest = logits.topk(search.top_k, dim=1).values[:, -1:]
+        logits = logits.masked_fill(logits < lowest, -torch.inf)
+    if search.top_p < 1:
+        probabilities, order = logits.softmax(1).sort(dim=1, descending=True)
+        too_late = probabilities.cumsum(1) - probabilities >= search.top_p  # the words before have enough probability
+        logits = logits.masked_fill(torch.zeros_like(too_late).scatter(1, order, too_late), -torch.inf)
+    return torch.multinomial(logits.softmax(1), 1, generator=random)[:, 0]

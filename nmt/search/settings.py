@@ -1,4 +1,4 @@
-"""How to search: what a user may choose, and what hypotheses are ranked by."""
+"""The settings of a search, and the score that ranks hypotheses."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nmt.errors import ConfigurationError
 
-BESIDE = {  # what else of evaluate.py's keys scores depend on, and how they are if nothing is said
+EVALUATION_DEFAULTS = {  # other keys of conf/evaluate.yaml that change scores, with their defaults
     "unknown": "keep",
     "int8": False,
     "candidates": None,
@@ -16,24 +16,44 @@ BESIDE = {  # what else of evaluate.py's keys scores depend on, and how they are
     "average": "probabilities",
     "link_threshold": None,
 }
-LEAST_ATTENTION = 1e-4  # a source position that got less counts as having got this much: its logarithm stays finite
+LEAST_ATTENTION = 1e-4  # the least attention that a source position counts with, so that its logarithm is finite
+CHOICES = {"normalization": ("words", "gnmt"), "stop": ("safe", "first")}
+MINIMUM = {
+    "beam": 1,
+    "nbest": 1,
+    "length_penalty": 0,
+    "coverage_penalty": 0,
+    "shortest_ratio": 0,
+    "longest_ratio": 0,
+    "longest_extra": 0,
+    "no_repeat_ngram": 0,
+    "top_k": 0,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """Hypotheses are ranked by log P / norm + coverage_penalty · Σ_j log min(Σ_i α_ij, 1) (Wu 2016, eq. 14).
+    """The settings of a search.
 
-    normalization, α = length_penalty: `words` – norm = length**α (0: none, 1: the mean); `gnmt` – ((5 + length)/6)**α.
-    The end symbol counts. A translation has at least `shortest_ratio` and at most `longest_ratio` times what the
-    encoder reads (pieces, and the end symbol), and `longest_extra` more. No `no_repeat_ngram` words (or BPE pieces, of
-    which lengths are counted too) in a row are said twice (0: may be).
+    Hypotheses are ranked by log P / norm(length) + coverage_penalty · Σ_j log min(Σ_i α_ij, 1) (Wu 2016, eq. 14).
+    Lengths are in words, or in BPE pieces, with the end symbol.
 
-    stop: `safe` – when no hypothesis still going on could come to rank among the `nbest`, however it continued;
-    `first` – when `beam` have ended.
-
-    sample: `nbest` translations are drawn, whatever `beam` is, not searched for: from the `top_k` most probable words
-    (0: all), of these the fewest that have `top_p` of the probability, after logits / temperature. Equal seeds draw
-    alike from equal batches.
+    Attributes:
+        beam: The most live hypotheses of a sentence; 1 is greedy search.
+        nbest: The number of translations to return.
+        normalization: `words`: norm = length^α; `gnmt`: norm = ((5 + length)/6)^α.
+        length_penalty: α; with `words` 0 ranks by log P, 1 by the mean log-probability.
+        coverage_penalty: The weight of the coverage term.
+        shortest_ratio: A translation has at least this many times the length of the source.
+        longest_ratio: A translation has at most this many times the length of the source, and `longest_extra` more.
+        longest_extra: See `longest_ratio`.
+        no_repeat_ngram: No n-gram of this size is repeated; 0: any may be.
+        stop: `safe`: stop when no live hypothesis can enter the `nbest`; `first`: stop when `beam` have ended.
+        sample: Draw `nbest` translations instead of searching; `beam` is then not used.
+        temperature: Logits are divided by it before drawing.
+        top_k: Draw from the `top_k` most probable words; 0: from all.
+        top_p: Draw from the fewest most probable words with this probability together.
+        seed: Equal seeds draw the same words for equal batches.
     """
 
     beam: int = 5
@@ -53,50 +73,43 @@ class Search:
     seed: int = 1
 
     def __post_init__(self):
-        for name, choices in (("normalization", ("words", "gnmt")), ("stop", ("safe", "first"))):
+        for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
-                raise ConfigurationError(f"{name}={getattr(self, name)}: choose {' or '.join(choices)}")
-        least = {
-            "beam": 1,
-            "nbest": 1,
-            "length_penalty": 0,
-            "coverage_penalty": 0,
-            "shortest_ratio": 0,
-            "longest_ratio": 0,
-        }
-        least |= {"longest_extra": 0, "no_repeat_ngram": 0, "top_k": 0}
-        for name, least_value in least.items():
-            if not getattr(self, name) >= least_value:
-                raise ConfigurationError(f"{name}={getattr(self, name)}: must be at least {least_value}")
+                fix = " or ".join(f"{name}={choice}" for choice in choices)
+                raise ConfigurationError(f"{name}={getattr(self, name)}: no such choice. Fix: {fix}")
+        for name, minimum in MINIMUM.items():
+            if not getattr(self, name) >= minimum:  # also true for NaN
+                raise ConfigurationError(f"{name}={getattr(self, name)}: must be at least {minimum}")
         if self.nbest > self.beam and not self.sample:
             raise ConfigurationError(f"nbest={self.nbest}: must be between 1 and beam={self.beam}")
         if self.longest_ratio + self.longest_extra <= 0:
             raise ConfigurationError("longest_ratio=0 longest_extra=0: no translation could have a word")
         if not self.temperature > 0:
-            raise ConfigurationError(f"temperature={self.temperature}: must be above 0 (beam=1 is greedy search)")
+            raise ConfigurationError(f"temperature={self.temperature}: must be above 0. Fix: beam=1 for greedy search")
         if not 0 < self.top_p <= 1:
             raise ConfigurationError(f"top_p={self.top_p}: must be above 0 and at most 1")
 
     @property
     def width(self) -> int:
-        """The hypotheses of a sentence that go on beside one another."""
+        """The most live hypotheses of a sentence."""
         return self.nbest if self.sample else self.beam
 
     def norm(self, length: float | Tensor) -> float | Tensor:
-        per_word = length if self.normalization == "words" else (5 + length) / 6
-        return per_word**self.length_penalty
+        """Return what the log-probability of a hypothesis of this length is divided by."""
+        base = length if self.normalization == "words" else (5 + length) / 6
+        return base**self.length_penalty
 
-    def left_out(
+    def coverage_score(
         self, attended: Float[Tensor, "*hypotheses source"], padding: Tensor
     ) -> Float[Tensor, "*hypotheses"] | float:
-        """What a hypothesis loses for source positions that got less than their share of attention; never above 0."""
+        """Return the coverage term of the score, which is never above 0, from the attention each position received."""
         if not self.coverage_penalty:
             return 0.0
         share = attended.clamp(LEAST_ATTENTION, 1.0).masked_fill(padding, 1.0)
         return self.coverage_penalty * share.log().sum(-1)
 
-    def limits(self, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """The fewest words, and the most symbols, of translations of sources this long."""
+    def length_limits(self, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the fewest words, and the most symbols, of translations of sources with these lengths."""
         longest = (self.longest_ratio * lengths + self.longest_extra).long().clamp(min=1)
         shortest = torch.minimum((self.shortest_ratio * lengths).ceil().long(), longest - 1)
         return shortest, longest

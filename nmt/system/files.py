@@ -1,4 +1,4 @@
-"""Files that are whole or not there: they are written beside their place and moved there."""
+"""Atomic writes: a temporary file beside the place, then a rename."""
 
 import json
 import os
@@ -12,9 +12,9 @@ from nmt.errors import ConfigurationError
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A draft to write, which takes `path`'s place at the end; on an error nothing of it stays."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")  # another process may be writing the same file
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yield a temporary path, which replaces `path` at the end; after an error `path` is as before."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")  # because another process may write the same file
     try:
         yield draft
         draft.replace(path)
@@ -23,19 +23,27 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    with whole(path) as draft:
+    """Write a text file atomically."""
+    with atomic_write(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
-def writable(folder: Path, said: str, elsewhere: str = "") -> Path:
-    """Made where it is not there. `said`: the KEY=PATH that names it; `elsewhere`: what names another."""
+def check_writable(folder: Path, setting: str, hint: str = "") -> None:
+    """Make a folder if there is none, and check that files can be written there, before hours of work.
+
+    Args:
+        folder: the folder.
+        setting: the KEY=PATH that names it, for the message.
+        hint: the end of the message, which tells how to name another folder.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
-            return folder
+            pass
     except OSError as error:
-        raise ConfigurationError(f"{said}: cannot be written ({error.strerror}){elsewhere}") from None
+        raise ConfigurationError(f"{setting}: cannot be written ({error.strerror}){hint}") from None

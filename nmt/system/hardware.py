@@ -1,4 +1,4 @@
-"""What a run was made on."""
+"""Describe the hardware that a run used."""
 
 import os
 import platform
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
     import torch
 
 
-def machine(device: "torch.device | None" = None) -> dict[str, Any]:
-    """`device`: what the work is done on, where it is not the processor."""
-    import torch  # which the workers that prepare data do without
+def describe_hardware(device: "torch.device | None" = None) -> dict[str, Any]:
+    """Return processor, cores and threads, and the GPU if `device` is one."""
+    import torch  # only here, because the processes that preprocess data do without
 
-    described = {"processor": _processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
-    on_gpu = device is not None and device.type == "cuda"
-    return described | ({"gpu": torch.cuda.get_device_name(device)} if on_gpu else {})
+    description = {"processor": _processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
+    is_gpu = device is not None and device.type == "cuda"
+    return description | ({"gpu": torch.cuda.get_device_name(device)} if is_gpu else {})
 
 
-def cores() -> int:
-    """Those that this process may use."""
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def said(described: Mapping[str, Any]) -> str:
-    """In a few words: AMD EPYC, 2 threads; NVIDIA H200; of several ranks, 4 × NVIDIA H200."""
-    threads = described["threads"]
-    worker = described.get("gpu") or f"{described['processor']}, {threads} thread{'' if threads == 1 else 's'}"
-    ranks = described.get("ranks", 1)
-    return worker if ranks == 1 else f"{ranks} × {worker}"
+def hardware_label(description: Mapping[str, Any]) -> str:
+    """Return a short label: AMD EPYC, 2 threads; NVIDIA H200; 4 × NVIDIA H200."""
+    threads, ranks = description["threads"], description.get("ranks", 1)
+    processor = f"{description['processor']}, {threads} thread{'' if threads == 1 else 's'}"
+    label = description.get("gpu") or processor
+    return label if ranks == 1 else f"{ranks} × {label}"
 
 
 def _processor() -> str:

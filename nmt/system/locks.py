@@ -1,4 +1,4 @@
-"""What one process at a time may do."""
+"""File locks between processes."""
 
 import logging
 from collections.abc import Iterator
@@ -13,22 +13,25 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def alone(lock: Path, *, held: str, waits: bool = True) -> Iterator[None]:
-    """`held`: what to say where another process has the lock; it is waited for, or refused.
+def lock_file(path: Path, *, message: str, waits: bool = True) -> Iterator[None]:
+    """Hold a lock that one process at a time can have.
 
-    Where the file system has no locks, nothing is held: whoever works there is told to take care.
+    Args:
+        path: the lock file.
+        message: logged before waiting for another process; with `waits=False` it is the error.
+        waits: whether to wait for the lock.
     """
-    file = FileLock(lock)
+    lock = FileLock(path)
     try:
-        file.acquire(timeout=0)
+        lock.acquire(timeout=0)
     except Timeout:
         if not waits:
-            raise UserError(held) from None
-        log.info("%s", held)
-        file.acquire()
+            raise UserError(message) from None
+        log.info("%s", message)
+        lock.acquire()
     except OSError as error:
-        log.warning("%s: no lock (%s); take care that no other process is at it", lock, error.strerror)
+        log.warning("%s: no lock (%s), so take care that no other process works there", path, error.strerror)
     try:
         yield
     finally:
-        file.release()
+        lock.release()

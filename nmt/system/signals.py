@@ -1,4 +1,4 @@
-"""What a program does when it is told to end."""
+"""Signals that ask a process to end."""
 
 import signal
 import threading
@@ -7,30 +7,33 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-ENDING = (signal.SIGTERM, signal.SIGHUP)  # told to end, or its terminal is gone
+END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # a request to end, and a closed terminal
+NOHUP = (signal.SIGHUP, signal.SIG_IGN)
 
 
-def handlers(*numbers: int) -> dict[int, Any]:
-    """Who answers these signals now: of those that this process may answer. Outside the main thread it may none, and
-    what runs under nohup is to outlive its terminal."""
+def current_handlers(*numbers: int) -> dict[int, Any]:
+    """Return the handlers of those signals that this process may handle.
+
+    Only the main thread may handle signals. SIGHUP is left alone under nohup, which ignores it on purpose.
+    """
     if threading.current_thread() is not threading.main_thread():
         return {}
-    found = {number: signal.getsignal(number) for number in numbers}
-    return {number: own for number, own in found.items() if (number, own) != (signal.SIGHUP, signal.SIG_IGN)}
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    return {number: handler for number, handler in handlers.items() if (number, handler) != NOHUP}
 
 
 @contextmanager
-def raising(error: Callable[[int], BaseException], *numbers: int) -> Iterator[None]:
-    """Within, these signals raise."""
+def raise_on_signals(error: Callable[[int], BaseException], *numbers: int) -> Iterator[None]:
+    """Raise `error(number)` when one of these signals comes in this context."""
 
-    def end(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         raise error(number)
 
-    before = handlers(*numbers)
+    before = current_handlers(*numbers)
     for number in before:
-        signal.signal(number, end)
+        signal.signal(number, handle)
     try:
         yield
     finally:
-        for number, own in before.items():
-            signal.signal(number, own)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""A job of SLURM: told by SIGUSR1 that its time is over soon, it is put into the queue again."""
+"""SLURM: a job is warned by SIGUSR1 shortly before its time ends, and can requeue itself."""
 
 import logging
 import os
@@ -7,21 +7,27 @@ import subprocess
 
 log = logging.getLogger(__name__)
 
-WARNING = signal.SIGUSR1
+TIME_WARNING = signal.SIGUSR1
 
 
 def in_slurm() -> bool:
+    """Return whether this process belongs to a SLURM job."""
     return "SLURM_JOB_ID" in os.environ
 
 
-def ending_signals() -> tuple[int, ...]:
-    """The signals that end what cannot be saved in the middle, and is to be put into the queue again."""
-    return (WARNING,) if in_slurm() else ()
+def warning_signals() -> tuple[int, ...]:
+    """Return the signals that end work which cannot be saved halfway; the job is then requeued."""
+    return (TIME_WARNING,) if in_slurm() else ()
+
+
+def is_requeued() -> bool:
+    """Return whether SLURM runs the same command again: it then resumes, even with resume=false."""
+    return os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
 
 
 def requeue() -> None:
-    """The same command is then given again, and goes on."""
+    """Put this job into the queue again, where the same command resumes the run."""
     try:
         subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        log.error("not put into the queue again (%s): the same command goes on with the run", error)
+        log.error("the job was not requeued (%s). Fix: give the same command again to resume", error)

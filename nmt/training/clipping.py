@@ -1,4 +1,4 @@
-"""Gradients, of which some may be sparse: those of embeddings hold only the rows in use."""
+"""Clip gradients, of which some may be sparse: the gradient of an embedding may hold only the rows in use."""
 
 from collections.abc import Iterable
 
@@ -6,21 +6,12 @@ import torch
 from torch import Tensor, nn
 
 
-def values(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
-    """The gradients there are; of a sparse one its rows, each once."""
-    found = []
-    for parameter in parameters:
-        if parameter.grad is not None and parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.coalesce()
-            found.append(parameter.grad._values())
-        elif parameter.grad is not None:
-            found.append(parameter.grad)
-    return found
-
-
 def clip_norm(parameters: Iterable[nn.Parameter], longest: float | None) -> Tensor:
-    """As torch.nn.utils.clip_grad_norm_, which does not know sparse gradients: gives the norm before it is clipped."""
-    gradients = values(parameters)
+    """Clip the common norm of all gradients in place; return the norm before.
+
+    torch.nn.utils.clip_grad_norm_ does the same but refuses sparse gradients.
+    """
+    gradients = _gradient_values(parameters)
     norm = nn.utils.get_total_norm(gradients)
     if longest:
         torch._foreach_mul_(gradients, torch.clamp(longest / (norm + 1e-6), max=1.0))
@@ -28,6 +19,18 @@ def clip_norm(parameters: Iterable[nn.Parameter], longest: float | None) -> Tens
 
 
 def clip_values(parameters: Iterable[nn.Parameter], most: float) -> None:
-    """As torch.nn.utils.clip_grad_value_, which does not know sparse gradients."""
-    for gradient in values(parameters):
+    """Clip each element of the gradients in place, to −most … most."""
+    for gradient in _gradient_values(parameters):
         gradient.clamp_(-most, most)
+
+
+def _gradient_values(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
+    """Return the gradients; of a sparse one its rows, each once."""
+    values = []
+    for parameter in parameters:
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+            values.append(parameter.grad.values())
+        elif parameter.grad is not None:
+            values.append(parameter.grad)
+    return values

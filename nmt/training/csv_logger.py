@@ -1,6 +1,6 @@
-"""metrics.csv: a row whenever something is logged, on the disk at once, and without gaps where a run is gone on with.
+"""metrics.csv: a row for whatever is logged, on the disk at once, and without gaps or repeats in a resumed run.
 
-Lightning's own logger begins the file anew then, and keeps rows back.
+Lightning's own CSV logger starts the file again on resume, and keeps rows in memory.
 """
 
 import csv
@@ -18,66 +18,66 @@ from nmt.system.files import write_text
 FIRST = ("step", "epoch")
 
 
-class MetricsFile(Logger):
-    """Columns come as they are logged first; a row has values in some of them."""
+class CsvLogger(Logger):
+    """Log to metrics.csv; columns stand in the order in which they were first logged."""
 
     def __init__(self, path: str):
         super().__init__()
         self.path = Path(path)
-        self.columns: list[str] = []  # none: nothing is written yet
+        self.columns: list[str] = []  # none: the file is not written yet
 
     @property
     def name(self) -> str:
+        """No name, because the run's folder has one."""
         return ""
 
     @property
     def version(self) -> str:
+        """No version, because the run's folder has one."""
         return ""
 
     @property
-    def experiment(self) -> "MetricsFile":
-        """Where Lightning's loggers have what they write to."""
+    def experiment(self) -> "CsvLogger":
+        """The object that callbacks log to."""
         return self
 
     def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
-        """.hydra/config.yaml has them."""
+        """Write nothing, because .hydra/config.yaml holds the settings."""
 
     @rank_zero_only
     def keep_until(self, step: int, *, validations: int | None = None) -> None:
-        """Goes on in the file there is, after this step and so many validations: one may have been written when the run
-        was killed, and comes again."""
+        """Drop the rows that a resumed run logs again: those after `step`, and all but the first `validations`."""
         rows = read_metrics(self.path)
         self.columns = list(rows[0]) if rows else []
-        found = [number for number, row in enumerate(rows) if _of_validation(row)]
-        again = set() if validations is None else set(found[validations:])
-        self._write_anew([row for number, row in enumerate(rows) if int(row["step"]) <= step and number not in again])
+        of_validations = [number for number, row in enumerate(rows) if _is_of_validation(row)]
+        repeated = set() if validations is None else set(of_validations[validations:])
+        self._rewrite([row for number, row in enumerate(rows) if int(row["step"]) <= step and number not in repeated])
 
     def validations(self) -> int:
-        return sum(map(_of_validation, read_metrics(self.path)))
+        """Return the number of validations logged."""
+        return sum(map(_is_of_validation, read_metrics(self.path)))
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Append a row; the file is rewritten where it needs a new column."""
         row = {"step": step, **metrics}
         new = [name for name in (*FIRST, *sorted(row)) if name in row and name not in self.columns]
-        if not self.columns:
-            self.columns = list(dict.fromkeys(new))
-            self._write_anew([])
-        elif new:
-            rows = read_metrics(self.path)
+        if new:
+            rows = read_metrics(self.path) if self.columns else []
             self.columns += dict.fromkeys(new)
-            self._write_anew(rows)
+            self._rewrite(rows)
         with self.path.open("a", encoding="utf-8", newline="") as file:
-            file.write(self._as_text([row]))
+            file.write(self._as_csv([row]))
 
-    def _write_anew(self, rows: list[Mapping[str, Any]]) -> None:
+    def _rewrite(self, rows: list[Mapping[str, Any]]) -> None:
         if self.columns:
-            write_text(self.path, self._as_text([dict(zip(self.columns, self.columns, strict=True)), *rows]))
+            write_text(self.path, self._as_csv([dict(zip(self.columns, self.columns, strict=True)), *rows]))
 
-    def _as_text(self, rows: list[Mapping[str, Any]]) -> str:
+    def _as_csv(self, rows: list[Mapping[str, Any]]) -> str:
         text = io.StringIO()
         csv.DictWriter(text, self.columns, restval="", lineterminator="\n").writerows(rows)
         return text.getvalue()
 
 
-def _of_validation(row: Mapping[str, Any]) -> bool:
+def _is_of_validation(row: Mapping[str, Any]) -> bool:
     return any(value for name, value in row.items() if name.startswith("valid/"))

@@ -1,20 +1,18 @@
-"""From a composed configuration to a finished run: loggers → callbacks → trainer → data → model → fit."""
+"""Train one run: resolve_run → preflight → prepare → fit → finish."""
 
+import copy
 import importlib.metadata
 import logging
 import os
 import platform
-import re
 import sys
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import hydra.utils
-import pytorch_lightning
-import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, Trainer
@@ -23,262 +21,278 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from nmt.config.diff import leaves
-from nmt.config.resolvers import starts_from_another
-from nmt.data.batches import Batch
+from nmt.config.diff import flatten_settings
+from nmt.config.explain import explain_training_error
+from nmt.config.resolvers import starts_from_pretrained
 from nmt.data.candidate_lists import Candidates
-from nmt.data.corpus_cache import Prepared
-from nmt.errors import CheckpointError, UserError, first_line
-from nmt.evaluation.test_set import evaluate_run, test_set
+from nmt.data.corpus_cache import PreparedCorpus
+from nmt.data.datamodule import TranslationData
+from nmt.errors import UserError
+from nmt.evaluation.run_evaluation import evaluate_run
+from nmt.evaluation.test_set import read_test_set
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
 from nmt.runs.provenance import code_version, git_commit
 from nmt.runs.trained_model import build_model
-from nmt.system.hardware import machine
-from nmt.training.lightning_module import Training, parameter_counts
-from nmt.training.nonfinite_guard import Finite
+from nmt.system.hardware import describe_hardware
+from nmt.training.lightning_internals import silence_anonymous
+from nmt.training.lightning_module import TrainingModule, parameter_counts
+from nmt.training.nonfinite_guard import NonfiniteGuard
 from nmt.training.preflight import check_ranks, check_settings
-from nmt.training.pretraining import offer, place_of, pretrained
+from nmt.training.pretraining import offer_as_stage, pretrained, stage_folder
+from nmt.training.process_setup import set_up_process
 from nmt.training.resume import (
-    Before,
     CompletedAlreadyError,
-    alone_in,
-    must_not_hold,
-    on_other_data,
+    EarlierTraining,
+    check_other_data,
+    find_earlier_training,
+    lock_run_folder,
     put_aside,
-    settle,
+    refuse_working_directory,
 )
-from nmt.training.run_summary import Beginning, recorded
+from nmt.training.run_summary import RunSummary, StartOfTraining, keep_summary
 from nmt.training.transfer import initialize_from
 
 log = logging.getLogger(__name__)
 
-LOST_RANK = re.compile("gloo.*(Connection|Read error|Write error|Timed out|timeout)|NCCL|Socket")
 VERSIONS = (
     "torch", "pytorch-lightning", "hydra-core", "numpy", "tokenizers", "sacremoses", "sacrebleu", "wandb",
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class RunPlan:
+    """The training that a command asks for; `config` stays as it was composed."""
+
+    config: DictConfig
+    folder: Path
+    overrides: tuple[str, ...]
+    earlier: EarlierTraining
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A planned run with everything that `fit` needs."""
+
+    plan: RunPlan
+    trainer: Trainer
+    module: TrainingModule
+    data: TranslationData
+    start: StartOfTraining
+    stage: Path  # the folder it would have as a pretraining stage
+
+
 def train(config: DictConfig) -> float | None:
-    """Trains what the configuration composed; gives the best validation score, for sweepers."""
+    """Train what the configuration composed.
+
+    Returns:
+        The best validation score, for sweepers.
+    """
     folder = Path(HydraConfig.get().runtime.output_dir)
-    must_not_hold(folder, Path(HydraConfig.get().runtime.cwd))
-    with alone_in(folder):
+    refuse_working_directory(folder, Path(HydraConfig.get().runtime.cwd))
+    with lock_run_folder(folder):
         try:
-            before = settle(config, folder)
-        except CompletedAlreadyError as done:
-            log.info("completed already: %s (resume=false trains it anew)", folder)
-            scored = is_scored(folder, config.data.test, config.score_unknown)
-            if config.score_test and rank_zero_only.rank == 0 and not scored:
-                evaluate_run(folder, config.score_unknown, config.data.test)
-            return done.summary.get("best", {}).get("score")
-        except CheckpointError as error:  # what the folder itself holds is passed over where it is damaged
-            raise CheckpointError(f"ckpt_path={error}") from error
-        return _trained(config, folder, before)
+            plan = resolve_run(config, folder)
+        except CompletedAlreadyError as completed:
+            log.info("completed already: %s (resume=false trains it again)", folder)
+            score_completed(config, folder)
+            return completed.summary.get("best", {}).get("score")
+        with keep_summary(folder, plan.earlier) as summary:
+            preflight(plan, summary)
+            prepared = prepare(plan, summary)
+            fit(prepared, summary)
+            finish(prepared, summary)
+    return summary.best_score
 
 
-def _trained(config: DictConfig, folder: Path, before: Before) -> float | None:
-    with recorded(folder, before) as record:
-        summary = record.summary
-        check_settings(config)
-        if before.anew:
-            put_aside(folder)
-            record.begin()
-        _settle_surroundings(config)
-        if config.repeats:
-            _say_what_changed(config)
-        loggers = [_quiet(hydra.utils.instantiate(logger)) for logger in config.logger.values() if logger is not None]
-        beginning = Beginning(record)
-        # Now, or what it refuses is found only after data is prepared
-        trainer = make_trainer(config, folder, loggers, beginning)
-        check_ranks(config, trainer)
-        data = hydra.utils.instantiate(config.data)
-        if config.score_test:
-            test_set(data)  # or what is wrong with it is found when training is done
-        elif config.data.test is not None:
-            data.test_pairs()  # or that there is none of the name
-        prepared = data.prepare()
-        if before.told.get("data", prepared.content) != prepared.content:
-            summary["went_on_with"] = on_other_data(config, folder)
-        summary["data"] = prepared.content
-        place = place_of(config, HydraConfig.get().overrides.task)
-        module = compose_module(config, prepared, folder, data.candidate_lists())
-        summary |= initialized(config, module)
-        summary |= {"parameters": parameter_counts(module.model), "versions": versions(), "git_commit": git_commit()}
-        summary["code"] = list(dict.fromkeys([*before.told.get("code", ()), code_version()]))
-        record.write()
-        log.info("%s parameters; run folder: %s", f"{summary['parameters']['total']:,}", folder)
-        record.loggers = loggers  # only now: to close a logger of W&B begins its run
-        for logger in loggers:
-            logger.log_hyperparams(OmegaConf.to_container(config, resolve=True))
-        try:
-            with explained(module):
-                trainer.fit(module, data, ckpt_path=config.ckpt_path, weights_only=True)
-        finally:  # threads are as the launcher of ranks has shared them out
-            summary["machine"] = machine(trainer.strategy.root_device) | {"ranks": trainer.world_size}
-        if not (record.begun and (beginning.trained or any((folder / CHECKPOINTS).glob("*.ckpt")))):
-            raise UserError(_nothing_trained(config, trainer))
-        summary |= _results(trainer, before.metrics)
-        summary["stage"] = place.name
-        if trainer.is_global_zero:
-            if config.score_test:
-                evaluate_run(folder, config.score_unknown, config.data.test)
-            offer(folder, place, summary.get("went_on_with"))
-    return summary.get("best", {}).get("score")
+def resolve_run(config: DictConfig, folder: Path) -> RunPlan:
+    """Settle what to train: a new run, or one that this folder or ckpt_path holds. Changes nothing."""
+    return RunPlan(config, folder, tuple(HydraConfig.get().overrides.task), find_earlier_training(config, folder))
 
 
-def initialized(config: DictConfig, module: Training) -> dict[str, Any]:
-    """Weights of another run, where `pretraining` or `init_from` asks for them; those gone on with have their own."""
-    source = config.init_from
-    if config.ckpt_path or not starts_from_another(config):
-        return {}
-    if config.pretraining is not None:
-        source = str(pretrained(config, HydraConfig.get().overrides.task))
-    return {"initialized_from": initialize_from(source, module.model, module.prepared.languages, config.fresh)}
+def score_completed(config: DictConfig, folder: Path) -> None:
+    """Score a completed run on the test set, if that is asked for and not done yet."""
+    is_done = is_scored(folder, config.data.test, config.score_unknown)
+    if config.score_test and rank_zero_only.rank == 0 and not is_done:
+        evaluate_run(folder, config.score_unknown, config.data.test)
+
+
+def preflight(plan: RunPlan, summary: RunSummary) -> None:
+    """Set up the process, and refuse settings that would fail only after hours of data preparation."""
+    set_up_process(plan.config)
+    check_settings(plan.config, plan.earlier.checkpoint)
+    if plan.earlier.starts_again:
+        put_aside(plan.folder)
+        summary.start()
+    if plan.config.repeats:
+        _warn_of_changes(plan.config)
+
+
+def prepare(plan: RunPlan, summary: RunSummary) -> PreparedRun:
+    """Prepare data, model and trainer; what can be refused without the data is refused before they are prepared."""
+    config = plan.config
+    loggers = [_make_logger(settings) for settings in config.logger.values() if settings is not None]
+    start = StartOfTraining(summary)
+    trainer = make_trainer(config, plan.folder, loggers, start)
+    check_ranks(config, trainer)
+    data = hydra.utils.instantiate(config.data)
+    if config.score_test:
+        read_test_set(data)
+    elif config.data.test is not None:
+        data.test_pairs()
+    corpus = data.prepare()
+    if plan.earlier.summary.get("data", corpus.text_digest) != corpus.text_digest:
+        check_other_data(config.resume, plan.folder)
+        summary.entries["went_on_with"] = str(plan.earlier.checkpoint)
+    stage = stage_folder(config, plan.overrides)
+    sized = with_vocabulary_sizes(config, corpus)
+    module = make_module(sized, corpus, plan.folder, data.candidate_lists())
+    summary.entries |= {"data": corpus.text_digest} | _initialize(plan, module)
+    code = list(dict.fromkeys([*plan.earlier.summary.get("code", ()), code_version()]))
+    summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=code)
+    log.info("%s parameters; run folder: %s", f"{summary.entries['parameters']['total']:,}", plan.folder)
+    summary.loggers = loggers  # only now, because closing a W&B logger begins its run
+    for logger in loggers:
+        logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
+    return PreparedRun(plan, trainer, module, data, start, stage)
+
+
+def fit(run: PreparedRun, summary: RunSummary) -> None:
+    """Train until Lightning stops; a command that leaves nothing to train is an error."""
+    config, trainer, checkpoint = run.plan.config, run.trainer, run.plan.earlier.checkpoint
+    try:
+        with explain_fit_errors(trainer, run.module):
+            trainer.fit(run.module, run.data, ckpt_path=checkpoint, weights_only=True)
+    finally:  # after training, because Lightning's launcher shares out the threads among ranks
+        hardware = describe_hardware(trainer.strategy.root_device)
+        summary.entries["machine"] = hardware | {"ranks": trainer.world_size}
+    has_checkpoints = any((run.plan.folder / CHECKPOINTS).glob("*.ckpt"))
+    if not (summary.started and (run.start.trained or has_checkpoints)):
+        where = f"ckpt_path={checkpoint} is at step {trainer.global_step}" if checkpoint else "a new run"
+        limits = f"trainer.max_epochs={config.trainer.max_epochs}, trainer.max_steps={config.trainer.max_steps}"
+        raise UserError(f"nothing was trained: {where}, and {limits} leave nothing to do. Fix: raise them")
 
 
 @contextmanager
-def explained(module: Training) -> Iterator[None]:
-    """What memory and network say of themselves helps nobody."""
+def explain_fit_errors(trainer: Trainer, module: TrainingModule) -> Iterator[None]:
+    """Turn out-of-memory, NCCL/Gloo and state-dict errors into messages that say what to do."""
     try:
         yield
-    except MisconfigurationException as error:
-        if "You restored a checkpoint" in str(error):
-            raise UserError(
-                f"ckpt_path={module.trainer.ckpt_path}: was trained for longer than "
-                f"trainer.max_epochs={module.trainer.max_epochs}; raise it, or init_from= starts from its weights alone"
-            ) from error
-        raise
-    except RuntimeError as error:
-        reason = first_line(error)
-        if "Error(s) in loading state_dict" in reason:
-            raise UserError(
-                f"ckpt_path={module.trainer.ckpt_path}: is of a model with other settings; init_from= takes over "
-                "weights by their names"
-            ) from error
-        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in reason:
-            raise UserError(_out_of_memory(module.batches, reason)) from error
-        if LOST_RANK.search(reason):
-            raise UserError(
-                "another rank died, or cannot be reached any more: what it said last tells why; the same command goes "
-                f"on from the last checkpoint ({reason})"
-            ) from error
-        raise
+    except (RuntimeError, MisconfigurationException) as error:
+        batch = module.batches[-1] if module.batches else None
+        message = explain_training_error(error, checkpoint=trainer.ckpt_path, epochs=trainer.max_epochs, batch=batch)
+        if message is None:
+            raise
+        raise UserError(message) from error
 
 
-def _out_of_memory(batches: list[Batch], reason: str) -> str:
-    """With the batch that did not fit, and what to lower."""
-    if not batches:
-        return (
-            "out of memory, not in a batch of training but before it or in a validation: lower "
-            f"data.valid_batches.size, or choose a smaller size= ({reason})"
-        )
-    batch = batches[-1]
-    return (
-        f"out of memory in a batch with {len(batch.sentences)} sentences of up to {batch.source.shape[1]} source and "
-        f"{batch.target_input.shape[0]} target words: lower data.batches.size or data.max_length, or choose a smaller "
-        f"size=, trainer.precision=bf16-mixed, or trainer.accumulate_grad_batches with smaller batches ({reason})"
-    )
+def finish(run: PreparedRun, summary: RunSummary) -> None:
+    """Note the results, score the test set, and offer the run as a pretraining stage."""
+    plan, trainer = run.plan, run.trainer
+    summary.entries |= results(trainer) | {"stage": run.stage.name}
+    summary.entries["last"] = dict(plan.earlier.metrics) | summary.entries["last"]
+    if trainer.is_global_zero:
+        if plan.config.score_test:
+            evaluate_run(plan.folder, plan.config.score_unknown, plan.config.data.test)
+        if not summary.entries.get("went_on_with"):  # or its settings do not say how it was trained
+            offer_as_stage(plan.folder, run.stage)
 
 
-def _settle_surroundings(config: DictConfig) -> None:
-    os.environ.setdefault("WANDB_SILENT", "true")  # the summary says where its files are
-    warnings.filterwarnings("ignore", message="The number of training batches")  # a short run is no mistake
-    warnings.filterwarnings("ignore", message="It is recommended to use `self.log")  # every rank logs the same value
-    warnings.filterwarnings("ignore", message="Checkpoint directory")  # a run may be gone on with
-    warnings.filterwarnings("ignore", message="Experiment logs directory")  # it is the run's own folder
-    warnings.filterwarnings("ignore", message="The `srun` command is available")  # it need not be used
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own, of torch's pytrees
-    torch.set_float32_matmul_precision(config.matmul_precision)
-    torch.backends.cudnn.allow_tf32 = config.matmul_precision != "highest"  # of recurrent layers, which ask only this
-    if config.threads:
-        torch.set_num_threads(config.threads)
-        os.environ["OMP_NUM_THREADS"] = str(config.threads)  # or Lightning's launcher of ranks sets its own number
-    pytorch_lightning.seed_everything(config.seed, workers=True, verbose=False)
+def _warn_of_changes(config: DictConfig) -> None:
+    """Name the settings that differ from those of the repeated run, as files of conf/ may have changed since."""
+    before = flatten_settings(OmegaConf.to_container(OmegaConf.load(Path(config.repeats) / CONFIG)))
+    now = flatten_settings(OmegaConf.to_container(config))
+    differing = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+    if differing := sorted(differing - {"repeats", "ckpt_path"}):
+        log.warning("not as in %s: %s", config.repeats, ", ".join(differing))
 
 
-def _say_what_changed(config: DictConfig) -> None:
-    """Where the files of conf/ are no longer what they were when the repeated run was composed."""
-    before = leaves(OmegaConf.to_container(OmegaConf.load(Path(config.repeats) / CONFIG)))
-    now = leaves(OmegaConf.to_container(config))
-    own = ("repeats", "ckpt_path")
-    changed = [key for key in before.keys() | now.keys() if before.get(key) != now.get(key) and key not in own]
-    if changed:
-        log.warning("not as in %s: %s", config.repeats, ", ".join(sorted(changed)))
+def _initialize(plan: RunPlan, module: TrainingModule) -> dict[str, Any]:
+    """Take the weights of another run, where init_from or pretraining names one; a resumed run has its own."""
+    config = plan.config
+    if plan.earlier.checkpoint or not starts_from_pretrained(config):
+        return {}
+    source = config.init_from if config.pretraining is None else str(pretrained(config, plan.overrides))
+    languages = module.prepared.languages
+    return {"initialized_from": initialize_from(source, module.model, languages, config.fresh)}
 
 
-def compose_module(
-    config: DictConfig, prepared: Prepared, folder: Path, candidates: Candidates | None = None
-) -> Training:
-    """The LightningModule; the model's vocabulary sizes are known only now."""
-    source, target = (language.vocabulary for language in prepared.languages)
-    config.model.source_vocabulary_size, config.model.target_vocabulary_size = len(source), len(target)
-    vocabularies = {"source": source.to_json(), "target": target.to_json()}
-    record = {"config": OmegaConf.to_container(config), "vocabularies": vocabularies}  # before building resolves it
-    return Training(
+def with_vocabulary_sizes(config: DictConfig, corpus: PreparedCorpus) -> DictConfig:
+    """Return a copy of the settings with the vocabulary sizes, which only the data know."""
+    sized = copy.deepcopy(config)
+    source, target = (language.vocabulary for language in corpus.languages)
+    sized.model.source_vocabulary_size, sized.model.target_vocabulary_size = len(source), len(target)
+    return sized
+
+
+def make_module(
+    config: DictConfig, corpus: PreparedCorpus, folder: Path, candidates: Candidates | None = None
+) -> TrainingModule:
+    """Build the LightningModule from settings with vocabulary sizes."""
+    source, target = (language.vocabulary.to_json() for language in corpus.languages)
+    record = {"config": OmegaConf.to_container(config), "vocabularies": {"source": source, "target": target}}
+    return TrainingModule(
         model=build_model(config),
         optimizer=hydra.utils.instantiate(config.optimizer),
         schedule=hydra.utils.instantiate(config.schedule),
-        prepared=prepared,
+        prepared=corpus,
         candidates=candidates,
         validation_search=hydra.utils.instantiate(config.validation),
-        finite=Finite(path=str(folder / "unusual_steps.jsonl"), **config.finite),
+        guard=NonfiniteGuard(path=str(folder / "unusual_steps.jsonl"), **config.finite),
         record=record,
         **config.loss,
     )
 
 
-def make_trainer(config: DictConfig, folder: Path, loggers: list[Logger], *own: Callback) -> Trainer:
-    callbacks = [hydra.utils.instantiate(given) for given in config.callbacks.values() if given is not None]
+def make_trainer(config: DictConfig, folder: Path, loggers: list[Logger], *callbacks: Callback) -> Trainer:
+    """Build the Trainer with the configured callbacks and these."""
+    configured = [hydra.utils.instantiate(settings) for settings in config.callbacks.values() if settings is not None]
     return hydra.utils.instantiate(
         config.trainer,
         logger=loggers,
-        callbacks=[*callbacks, *own],
+        callbacks=[*configured, *callbacks],
         default_root_dir=str(folder),
         enable_progress_bar=sys.stderr.isatty(),
     )
 
 
-def _nothing_trained(config: DictConfig, trainer: Trainer) -> str:
-    limits = f"trainer.max_epochs={config.trainer.max_epochs}, trainer.max_steps={config.trainer.max_steps}"
-    where = f"ckpt_path={config.ckpt_path} stands at step {trainer.global_step}" if config.ckpt_path else "a new run"
-    return f"nothing was trained: {where}, and {limits} leave nothing to do; raise them"
-
-
-def _quiet(logger: Logger) -> Logger:
-    """Lightning hands `anonymous` on even where it is not given, and W&B warns that it has no effect."""
+def _make_logger(settings: DictConfig) -> Logger:
+    logger = hydra.utils.instantiate(settings)
     if isinstance(logger, WandbLogger):
-        logger._wandb_init.pop("anonymous", None)
+        silence_anonymous(logger)
     return logger
 
 
-def _results(trainer: Trainer, metrics_before: Mapping[str, float]) -> dict[str, Any]:
-    checkpoint = next((own for own in trainer.checkpoint_callbacks if isinstance(own, ModelCheckpoint)), None)
-    results: dict[str, Any] = {
+def results(trainer: Trainer) -> dict[str, Any]:
+    """Return what the summary says of a finished training."""
+    guard = trainer.lightning_module.guard
+    entries: dict[str, Any] = {
         "steps": trainer.global_step,
         "epochs": trainer.current_epoch,
-        "steps_left_out": trainer.lightning_module.finite.left_out,
-        "gradient_spikes": trainer.lightning_module.finite.spikes,
-        "last": dict(metrics_before) | {name: float(value) for name, value in sorted(trainer.callback_metrics.items())},
+        "steps_left_out": guard.skipped,
+        "gradient_spikes": guard.spikes,
+        "last": {name: float(value) for name, value in sorted(trainer.callback_metrics.items())},
     }
+    checkpoint = next((one for one in trainer.checkpoint_callbacks if isinstance(one, ModelCheckpoint)), None)
     if checkpoint is not None and checkpoint.best_model_score is not None:
         best, folder = map(os.path.realpath, (checkpoint.best_model_path, trainer.default_root_dir))
-        results["best"] = {
+        entries["best"] = {
             "metric": checkpoint.monitor,
             "score": float(checkpoint.best_model_score),
             "checkpoint": os.path.relpath(best, folder),
             "step": _step_of(Path(best)),
         }
-    return results
+    return entries
 
 
 @rank_zero_only
 def _step_of(checkpoint: Path) -> int | None:
-    """As the file says, which a run that went on may have from before; one that is gone spoils no run's end."""
+    """Return the step of a checkpoint; None where it is gone, which must not fail a finished run."""
     with suppress(UserError):
         return load_checkpoint(checkpoint)["global_step"]
     return None
 
 
 def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that decide results."""
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in VERSIONS}

@@ -1,269 +1,186 @@
-"""Where a run goes on from: written whole or not at all, often enough, and when it is told to stop.
+"""Save last.ckpt, from which a run resumes.
 
-A run goes on bit for bit (CPU, one process) as if it had never stopped, wherever `Last` saved: after a validation, in
-the middle of an epoch, and before a validation that was not finished, which is then done again.
+A run on one CPU process resumes bit for bit wherever `LastCheckpoint` saved: after a validation, in the middle of an
+epoch, and in a validation, which is then repeated.
 """
 
-import logging
-import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import Checkpoint
-from pytorch_lightning.utilities.exceptions import SIGTERMException
 
-from nmt.config.diff import changed
+from nmt.config.diff import find_changes
 from nmt.data.batches import Batch
 from nmt.runs.folder import LAST
-from nmt.system.signals import ENDING, handlers
-from nmt.system.slurm import WARNING, in_slurm, requeue
-from nmt.training.csv_logger import MetricsFile
-from nmt.training.distributed import highest
-from nmt.training.lightning_module import Training
-
-log = logging.getLogger(__name__)
+from nmt.training import lightning_internals as lightning
+from nmt.training.csv_logger import CsvLogger
+from nmt.training.lightning_module import TrainingModule
+from nmt.training.signal_requests import Request, SignalRequests
 
 
-GO_ON, SAVE, REQUEUE, TERMINATE, INTERRUPT = range(5)  # what is asked for; of several ranks' wishes the highest counts
+class LastCheckpoint(Checkpoint):
+    """Save last.ckpt after each validation, every few steps and minutes, at the end, and on signals.
 
-
-SIGNALS = (signal.SIGINT, *ENDING, WARNING, signal.SIGUSR2)  # the last is what submitit sends
-
-
-VALIDATION = "epoch_loop.val_loop.batch_progress"
-
-
-class Last(Checkpoint):
-    """Keeps last.ckpt: after each validation, every so many steps and minutes, at the end, and when a signal asks.
-
-    Ctrl-C, SIGTERM, a lost terminal: the batch is finished, all is saved, the run ends. SIGUSR1: all is saved; in a
-    SLURM job it is put into the queue again, where the same command goes on. A second Ctrl-C ends the run at once.
+    Ctrl-C, SIGTERM or a lost terminal end the run after the current batch. SIGUSR1 saves, and requeues a SLURM job.
+    A second Ctrl-C ends the run at once.
     """
 
     def __init__(self, *, dirpath: str, every_steps: int | None = None, every_minutes: float | None = None):
         self.path = Path(dirpath) / LAST
         self.every_steps, self.every_minutes = every_steps, every_minutes
-        self.wishes: list[int] = []  # signals may come at any moment, while others are answered too
-        self.ending = signal.SIGTERM  # which of them ends the run
-        self.granted = GO_ON
-        self.seconds = 0.0  # of training before this process
-        self.metrics: dict[str, float] = {}  # of a run that is gone on with, until it has its own
-        self.validating = self.breaking_off = False
+        self.requests = SignalRequests()
+        self.saved_for = Request.NOTHING  # obeyed before the next batch, when this one is logged
+        self.seconds_before = 0.0  # of training in earlier processes
+        self.metrics_before: dict[str, float] = {}
+        self.validating = self.interrupts_validation = False
         self.postponed = False  # a checkpoint, from among accumulated batches to the end of their step
-        self.stops = False  # when that step is made
-        self.within_an_epoch = False  # training ends
-        self.ended = False  # training had, early, when it was saved
-        self.most_steps: int | None = None  # trainer.max_steps, while it is kept from Lightning
-        self.before: dict[int, Any] = {}  # handlers of signals
+        self.stops_with_step = False
+        self.stopped_within_epoch = False
+        self.had_stopped_early = False  # in the process that saved the checkpoint
+        self.step_limit: int | None = None  # trainer.max_steps, while Lightning must not see it
 
-    def setup(self, trainer: Trainer, module: Training, stage: str) -> None:
-        """Signals go where they went before Lightning took them too, when training is over."""
+    def setup(self, trainer: Trainer, pl_module: TrainingModule, stage: str) -> None:
+        """Note the time and the handlers of signals."""
         self.started = self.saved = time.monotonic()
-        self.before = handlers(*SIGNALS)
+        self.requests.remember_handlers()
 
-    def on_train_start(self, trainer: Trainer, module: Training) -> None:
+    def teardown(self, trainer: Trainer, pl_module: TrainingModule, stage: str) -> None:
+        """Give signals back to the handlers before training."""
+        self.requests.restore_handlers()
+
+    def on_train_start(self, trainer: Trainer, pl_module: TrainingModule) -> None:
+        """Apply what was kept from Lightning while it restored its state, and listen to signals."""
         self.step = self.saved_step = trainer.global_step
-        if self.most_steps is not None:
-            trainer.fit_loop.epoch_loop.max_steps, self.most_steps = self.most_steps, None
-        trainer.should_stop = self.stops = self.ended
-        for number in self.before:
-            signal.signal(number, self._ask)
+        if self.step_limit is not None:
+            lightning.replace_step_limit(trainer, self.step_limit)
+            self.step_limit = None
+        trainer.should_stop = self.stops_with_step = self.had_stopped_early
+        self.requests.listen()
 
-    def teardown(self, trainer: Trainer, module: Training, stage: str) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-        self.before = {}
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and INTERRUPT in self.wishes:
-            raise KeyboardInterrupt
-        log.info("%s: all is saved after this batch", signal.Signals(number).name)
-        if number in ENDING:
-            self.ending = number
-        wishes = {signal.SIGINT: INTERRUPT} | dict.fromkeys(ENDING, TERMINATE)
-        self.wishes.append(wishes.get(number, REQUEUE if self._listener() or in_slurm() else SAVE))
+    def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, batch: Batch, batch_idx: int) -> None:
+        """Obey the request that was saved for, because only now the batch before is logged completely."""
+        self._obey(trainer, self.saved_for)
 
     def on_train_batch_end(
-        self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int
+        self, trainer: Trainer, pl_module: TrainingModule, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
+        """Save where it is due or requested; not before a validation, which Lightning would take for done."""
         stepped, self.step = trainer.global_step > self.step, trainer.global_step
-        self._stop_with_a_step(trainer)
-        if not stepped or _validates_next(trainer) or trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+        self._stop_with_step(trainer)
+        if not stepped or lightning.validates_after_this_batch(trainer) or lightning.is_last_batch_of_epoch(trainer):
             return
-        asked = len(self.wishes)
-        wish = highest(max(self.wishes[:asked], default=SAVE if self._due(trainer) else GO_ON), module.device)
-        if wish and not (wish == SAVE and _logs_now(trainer)):  # what is logged of this batch comes after this
+        count = len(self.requests.pending)
+        default = Request.SAVE if self._is_due(trainer) else Request.NOTHING
+        request = self.requests.highest(count, pl_module.device, default)
+        logs_now = trainer.log_every_n_steps > 1 and lightning.logs_this_batch(trainer)
+        if request and not (request == Request.SAVE and logs_now):  # or its rows would come after the checkpoint
             self._save(trainer)
-            self.granted = wish
-            del self.wishes[:asked]
+            self.saved_for = request
+            del self.requests.pending[:count]
 
-    def on_train_batch_start(self, trainer: Trainer, module: Training, batch: Batch, batch_idx: int) -> None:
-        """Only now all is logged of the batch before."""
-        self._obey(trainer, self.granted)
+    def on_validation_start(self, trainer: Trainer, pl_module: TrainingModule) -> None:
+        """Start counting the batches of this validation."""
+        self.validating = not trainer.sanity_checking
+        lightning.forget_interrupted_validation(trainer)
 
-    def _due(self, trainer: Trainer) -> bool:
-        """By the first rank's clock, or because of a validation."""
+    def on_validation_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: TrainingModule,
+        outputs: Any,
+        batch: Batch,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Save on request and stop; a resumed run repeats the validation. Not where training ends anyway."""
+        if not self.validating or lightning.stops_early(trainer) or lightning.accumulates_gradients(trainer):
+            return
+        count = len(self.requests.pending)
+        if request := self.requests.highest(count, pl_module.device):
+            self.interrupts_validation = True
+            self._save(trainer)
+            self.interrupts_validation = False
+            del self.requests.pending[:count]
+            self._obey(trainer, request)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
+        """Save, unless a later moment is the right one."""
+        if self.validating:
+            self.validating = False
+            self._stop_with_step(trainer)
+            self.postponed = lightning.accumulates_gradients(trainer) or lightning.validates_by_the_clock(trainer)
+            if not (self.postponed or _is_final_validation(trainer)):
+                self._save(trainer)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
+        """Note whether training stops within the epoch."""
+        self.stopped_within_epoch = not lightning.is_last_batch_of_epoch(trainer)
+
+    def on_train_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
+        """Save what came after the last validation."""
+        if self.stopped_within_epoch:
+            lightning.count_epoch_as_unfinished(trainer)
+        if trainer.global_step > self.saved_step:
+            self._save(trainer)
+        self._obey(trainer, self.requests.highest(len(self.requests.pending), pl_module.device))
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: TrainingModule, checkpoint: dict[str, Any]) -> None:
+        """Add what a resumed run needs to know of this one."""
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        seconds = self.seconds_before + time.monotonic() - self.started
+        checkpoint["progress"] = {"seconds": seconds, "metrics": self.metrics_before | metrics}
+        checkpoint["ended"] = lightning.stops_early(trainer)
+        checkpoint["validations"] = max((logger.validations() for logger in _csv_loggers(trainer)), default=None)
+        if self.interrupts_validation:
+            lightning.repeat_validation_on_resume(checkpoint)
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: TrainingModule, checkpoint: dict[str, Any]) -> None:
+        """Restore this state; in the run's own folder also its best checkpoint and its metrics.csv."""
+        progress = checkpoint["progress"]
+        self.seconds_before, self.metrics_before = progress["seconds"], progress["metrics"]
+        if lightning.epoch_is_finished(checkpoint):  # or Lightning, counting steps, would take the epoch for begun
+            self.step_limit = lightning.replace_step_limit(trainer, -1)
+        for callback in trainer.early_stopping_callbacks:
+            lightning.apply_patience(checkpoint, callback)
+        if Path(trainer.ckpt_path).resolve().parent == self.path.resolve().parent:
+            same_limits = not find_changes(checkpoint["nmt"]["config"], pl_module.record["config"])
+            self.had_stopped_early = checkpoint.get("ended", False) and same_limits
+            lightning.move_checkpoint_paths(checkpoint, self.path.parent.resolve())  # Lightning resolves links too
+            for logger in _csv_loggers(trainer):
+                logger.keep_until(lightning.logged_steps(checkpoint), validations=checkpoint.get("validations"))
+
+    def _is_due(self, trainer: Trainer) -> bool:
+        """Return whether a checkpoint was postponed, or is due by the steps or the clock of the first rank."""
         minutes = (time.monotonic() - self.saved) / 60
         by_time = self.every_minutes is not None and minutes >= self.every_minutes
         by_steps = self.every_steps is not None and trainer.global_step - self.saved_step >= self.every_steps
         return self.postponed or (trainer.is_global_zero and (by_time or by_steps))
 
-    def on_validation_start(self, trainer: Trainer, module: Training) -> None:
-        self.validating = not trainer.sanity_checking
-        # else one that was broken off would count for ever, and what is saved after any later one as broken off too
-        trainer.fit_loop.epoch_loop.val_loop.batch_progress.total.reset_on_restart()
-
-    def on_validation_batch_end(
-        self, trainer: Trainer, module: Training, outputs: Any, batch: Batch, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
-        asked = len(self.wishes)
-        if not self.validating or _ends(trainer) or _accumulates(trainer):
-            return  # what would be saved where training ends would not be gone on with
-        if wish := highest(max(self.wishes[:asked], default=GO_ON), module.device):
-            self.breaking_off = True
-            self._save(trainer)
-            self.breaking_off = False
-            del self.wishes[:asked]
-            self._obey(trainer, wish)
-
-    def on_validation_end(self, trainer: Trainer, module: Training) -> None:
-        if self.validating:
-            self.validating = False
-            self._stop_with_a_step(trainer)
-            self.postponed = _accumulates(trainer) or trainer._val_check_time_interval is not None
-            if not (self.postponed or _is_for_the_end_alone(trainer)):
-                self._save(trainer)
-
-    def _stop_with_a_step(self, trainer: Trainer) -> None:
-        """Whoever ends training, by time or by scores, may do so among accumulated batches."""
-        self.stops = self.stops or trainer.should_stop
-        trainer.should_stop = self.stops and not _accumulates(trainer)
-
-    def on_train_epoch_end(self, trainer: Trainer, module: Training) -> None:
-        self.within_an_epoch = not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch
-
-    def on_train_end(self, trainer: Trainer, module: Training) -> None:
-        """What came after the last validation is kept too."""
-        if self.within_an_epoch:  # which Lightning counts as whole
-            for counts in (trainer.fit_loop.epoch_progress.total, trainer.fit_loop.epoch_progress.current):
-                counts.processed, counts.completed = counts.processed - 1, counts.completed - 1
-        if trainer.global_step > self.saved_step:
-            self._save(trainer)
-        self._obey(trainer, highest(max(self.wishes, default=GO_ON), module.device))
+    def _stop_with_step(self, trainer: Trainer) -> None:
+        """Delay a stop among accumulated batches to the end of their step."""
+        self.stops_with_step = self.stops_with_step or trainer.should_stop
+        trainer.should_stop = self.stops_with_step and not lightning.accumulates_gradients(trainer)
 
     def _save(self, trainer: Trainer) -> None:
         trainer.save_checkpoint(self.path, weights_only=False)
         self.saved, self.saved_step, self.postponed = time.monotonic(), trainer.global_step, False
 
-    def _obey(self, trainer: Trainer, wish: int) -> None:
-        self.granted = GO_ON
-        if wish == REQUEUE:
-            self._requeue(trainer.is_global_zero)
-            trainer.strategy.barrier()  # where one rank leaves, SLURM may end the others before they have asked
-        if wish in (REQUEUE, TERMINATE):
-            raise SIGTERMException(self.ending)
-        if wish == INTERRUPT:
-            raise KeyboardInterrupt
-
-    def _requeue(self, is_first: bool) -> None:
-        """By whoever started this process, where he listens for the signal (submitit), or by SLURM itself."""
-        if listener := self._listener():
-            with suppress(SystemExit):
-                listener(signal.SIGUSR2, None)
-        elif is_first:
-            requeue()
-
-    def _listener(self) -> Callable[[int, FrameType | None], Any] | None:
-        """Who put this process into a queue, where he waits for a signal to do so again: submitit."""
-        handler = self.before.get(signal.SIGUSR2)
-        return handler if callable(handler) else None
-
-    def on_save_checkpoint(self, trainer: Trainer, module: Training, checkpoint: dict[str, Any]) -> None:
-        seconds = self.seconds + time.monotonic() - self.started
-        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        checkpoint["progress"] = {"seconds": seconds, "metrics": self.metrics | metrics}
-        checkpoint["ended"] = _ends(trainer)
-        checkpoint["validations"] = max((log.validations() for log in _metrics_files(trainer)), default=None)
-        loops = checkpoint["loops"]["fit_loop"]
-        if self.breaking_off:  # Lightning then begins this validation again, in place of the next batch
-            progress = loops[VALIDATION]
-            for counts in (progress["total"], progress["current"]):
-                counts |= {"ready": 1, "started": 1, "processed": 0, "completed": 0}
-
-    def on_load_checkpoint(self, trainer: Trainer, module: Training, checkpoint: dict[str, Any]) -> None:
-        self.seconds, self.metrics = checkpoint["progress"]["seconds"], checkpoint["progress"]["metrics"]
-        if _is_finished(checkpoint["loops"]["fit_loop"]):  # or Lightning, where it counts steps, takes it for begun
-            loop = trainer.fit_loop.epoch_loop
-            self.most_steps, loop.max_steps = loop.max_steps, -1
-        _be_as_patient_as_told(trainer, checkpoint["callbacks"])
-        if Path(trainer.ckpt_path).resolve().parent == self.path.resolve().parent:
-            limits_are_as_they_were = not changed(checkpoint["nmt"]["config"], module.record["config"])
-            self.ended = checkpoint.get("ended", False) and limits_are_as_they_were
-            _follow(checkpoint["callbacks"], self.path.parent.resolve())  # as Lightning writes it, a link followed
-            loops = checkpoint["loops"]["fit_loop"]
-            logged = loops["epoch_loop.state_dict"]["_batches_that_stepped"]
-            for log in _metrics_files(trainer):
-                log.keep_until(logged, validations=checkpoint.get("validations"))
+    def _obey(self, trainer: Trainer, request: Request) -> None:
+        self.saved_for = Request.NOTHING
+        self.requests.obey(request, trainer)
 
 
-def _metrics_files(trainer: Trainer) -> list[MetricsFile]:
-    return [logger for logger in trainer.loggers if isinstance(logger, MetricsFile)]
-
-
-def _follow(states: dict[str, Any], folder: Path) -> None:
-    """A run's folder may have been moved: Lightning would forget which checkpoint was the best."""
-    for state in states.values():
-        if before := state.get("dirpath"):
-            for key, value in state.items():
-                if isinstance(value, str) and value.startswith(before):
-                    state[key] = str(folder) + value[len(before) :]
-            best = state["best_k_models"]
-            state["best_k_models"] = {str(folder) + path[len(before) :]: score for path, score in best.items()}
-
-
-def _be_as_patient_as_told(trainer: Trainer, states: dict[str, Any]) -> None:
-    """Lightning would keep the patience that the run began with."""
-    for stopping in trainer.early_stopping_callbacks:
-        if stopping.state_key in states:
-            states[stopping.state_key]["patience"] = stopping.patience
-
-
-def _is_finished(loops: dict[str, Any]) -> bool:
-    """The epoch that was the last."""
-    return len(set(loops["epoch_progress"]["current"].values())) == 1
-
-
-def _validates_next(trainer: Trainer) -> bool:
-    """Lightning's loop would take what is saved now for saved after the validation."""
-    loop = trainer.fit_loop
-    return loop.epoch_loop._should_check_val_fx(loop._data_fetcher)
-
-
-def _is_for_the_end_alone(trainer: Trainer) -> bool:
-    """A validation that is made because training stops: what is saved in it would be gone on with as if it came again,
-    so that all is saved when training is over."""
+def _is_final_validation(trainer: Trainer) -> bool:
+    """Return whether Lightning validates only because training stops: the checkpoint at the end is the right one."""
     if not trainer.should_stop:
         return False
     trainer.should_stop = False
-    planned = _validates_next(trainer)
+    is_scheduled = lightning.validates_after_this_batch(trainer)
     trainer.should_stop = True
-    return not planned
+    return not is_scheduled
 
 
-def _ends(trainer: Trainer) -> bool:
-    """Early: by scores, or by a limit of time or steps."""
-    return trainer.should_stop and trainer.fit_loop._can_stop_early
-
-
-def _accumulates(trainer: Trainer) -> bool:
-    """Between batches whose gradients make one step: no checkpoint has these."""
-    return trainer.fit_loop.epoch_loop._should_accumulate()
-
-
-def _logs_now(trainer: Trainer) -> bool:
-    return trainer.log_every_n_steps > 1 and trainer._logger_connector.should_update_logs
+def _csv_loggers(trainer: Trainer) -> list[CsvLogger]:
+    return [logger for logger in trainer.loggers if isinstance(logger, CsvLogger)]

@@ -1,4 +1,4 @@
-"""The one LightningModule: it trains whatever translator the configuration composed."""
+"""The LightningModule, which trains whatever translator the configuration composed."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,46 +12,44 @@ from torch.optim import Optimizer
 
 from nmt.data.batches import Batch
 from nmt.data.candidate_lists import Candidates
-from nmt.data.corpus_cache import Prepared
+from nmt.data.corpus_cache import PreparedCorpus
 from nmt.errors import ConfigurationError, UserError
-from nmt.evaluation import perplexity as likelihood
+from nmt.evaluation import perplexity
 from nmt.evaluation.bleu import corpus_bleu
 from nmt.model.translator import Translator
-from nmt.search.beam import Hypothesis, search
+from nmt.search.beam import Hypothesis, beam_search
 from nmt.search.settings import Search
 from nmt.training.clipping import clip_norm, clip_values
-from nmt.training.distributed import gathered, summed
-from nmt.training.nonfinite_guard import Finite
-from nmt.training.resume_optimizer import retune, retuned
+from nmt.training.distributed import gather_from_ranks, sum_over_ranks
+from nmt.training.nonfinite_guard import NonfiniteGuard
+from nmt.training.resume_optimizer import apply_settings, changed_settings
 
-SCORES = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max"}  # of a validation: which is better
-
-
-def check_monitor(callback: str, monitor: str, mode: str) -> None:
-    """Or a run fails after its first epoch, or keeps its worst checkpoint."""
-    if monitor not in SCORES:
-        raise ConfigurationError(
-            f"{callback}.monitor={monitor}: choose {', '.join(SCORES)}, or add what a callback of yours logs to SCORES "
-            f"in {__name__}"
-        )
-    if mode != (best := SCORES[monitor]):
-        better = {"min": "lower", "max": "higher"}[best]
-        raise ConfigurationError(f"{callback}.mode={mode}: {better} {monitor} is better; write {callback}.mode={best}")
+SCORES = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max"}  # of a validation, and what is better
 
 
 def check_loss(label_smoothing: float, normalize: str) -> None:
+    """Refuse settings of the loss that do not exist or lie out of range."""
     if normalize not in ("words", "sentences", "sum"):
         raise ConfigurationError(f"loss.normalize={normalize}: choose words, sentences or sum")
     if not 0 <= label_smoothing < 1:
         raise ConfigurationError(f"loss.label_smoothing={label_smoothing}: must be at least 0, and below 1")
 
 
-class Training(pytorch_lightning.LightningModule):
-    """Loss, optimiser, and validation by perplexity and by BLEU of a real search.
+class TrainingModule(pytorch_lightning.LightningModule):
+    """Loss, optimizer, and validation by perplexity and by BLEU of a real search.
 
-    normalize: what the gradient is a mean over, `words` (target words of the batch, over all ranks) or `sentences` (as
-    the papers do), or that it is the `sum` (GroundHog). `record` is what a checkpoint carries to be loadable alone:
-    plain containers.
+    Args:
+        model: the translator to train.
+        optimizer: makes the optimizer of parameters.
+        schedule: makes the learning-rate schedule of an optimizer, or None.
+        prepared: the corpus and its languages.
+        candidates: candidate lists of the target vocabulary, or None.
+        validation_search: how validation sentences are translated.
+        label_smoothing: the probability that is spread over all words.
+        normalize: the gradient is a mean over the `words` of a step (over all ranks) or over its `sentences` (as in
+            the papers), or their `sum` (GroundHog).
+        guard: decides which steps are skipped.
+        record: plain containers which make a checkpoint loadable alone: config and vocabularies.
     """
 
     def __init__(
@@ -60,12 +58,12 @@ class Training(pytorch_lightning.LightningModule):
         model: Translator,
         optimizer: Callable[..., Optimizer],
         schedule: Callable[[Optimizer], Mapping[str, Any] | None],
-        prepared: Prepared,
+        prepared: PreparedCorpus,
         candidates: Candidates | None,
         validation_search: Search,
         label_smoothing: float,
         normalize: str,
-        finite: Finite,
+        guard: NonfiniteGuard,
         record: Mapping[str, Any],
     ):
         super().__init__()
@@ -74,64 +72,70 @@ class Training(pytorch_lightning.LightningModule):
         self.make_optimizer, self.make_schedule = optimizer, schedule
         self.prepared, self.candidates, self.validation_search = prepared, candidates, validation_search
         self.label_smoothing, self.normalize = label_smoothing, normalize
-        self.finite, self.record = finite, dict(record)
-        self.random_state: Tensor | None = None  # of a checkpoint gone on from
+        self.guard, self.record = guard, dict(record)
+        self.random_state: Tensor | None = None  # of the checkpoint that training resumes from
         self.random_state_of_gpu: Tensor | None = None
-        self.retuned: set[str] = set()  # settings of its optimiser that are others now
-        self.was_scheduled = False
-        self.translated: dict[int, Hypothesis] = {}  # this rank's, of the last validation
-        self.batches: list[Batch] = []  # of the step being made
-        self.of_step: Tensor  # objective, nats and pieces so far, of this rank
+        self.changed_settings: set[str] = set()  # of the optimizer, since that checkpoint
+        self.had_schedule = False
+        self.translated: dict[int, Hypothesis] = {}  # by this rank, in the last validation
+        self.batches: list[Batch] = []  # of the current step
+        self.step_totals: Tensor  # objective, nats and pieces of the current step, on this rank
         self.objective = self.nats_per_piece = math.nan  # of a step, over all ranks
-        self.gradient_norm: Tensor | None = None  # of the last step, before it was clipped
+        self.gradient_norm: Tensor | None = None  # of the last step, before clipping
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Return the loss of a batch, scaled so that Lightning's means over ranks and batches come out right."""
         if batch_idx % self.trainer.accumulate_grad_batches == 0:
-            self.batches, self.of_step = [], torch.zeros(3, device=self.device)
+            self.batches, self.step_totals = [], torch.zeros(3, device=self.device)
         self.batches.append(batch)
         loss = self.model.loss(batch, self.label_smoothing)
-        whole = {"words": batch.whole_words, "sentences": batch.whole_sentences, "sum": 1}[self.normalize]
-        pieces = loss.likelihood.new_tensor(len(batch.target_words))
-        self.of_step += torch.stack([loss.objective / whole, loss.likelihood, pieces]).detach()
-        # Ranks' gradients are averaged, and so, by Lightning, are those of as many batches as a step usually has
-        parts = self.trainer.accumulate_grad_batches
+        divisor = {"words": batch.global_words, "sentences": batch.global_sentences, "sum": 1}[self.normalize]
+        pieces = loss.negative_log_likelihood.new_tensor(len(batch.target_words))
+        self.step_totals += torch.stack([loss.objective / divisor, loss.negative_log_likelihood, pieces]).detach()
+        batches = self.trainer.accumulate_grad_batches  # by which Lightning divides, also in a step with fewer
         if self.normalize != "sum":
-            parts /= _batches_of_a_step(self.trainer, batch_idx)
-        return loss.objective * self.trainer.world_size * parts / whole
+            batches /= _batches_of_step(self.trainer, batch_idx)
+        return loss.objective * self.trainer.world_size * batches / divisor
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        self.objective, nats, pieces = summed(self.of_step, self.device).tolist()
+        """Sum the step's objective and likelihood over the ranks."""
+        self.objective, nats, pieces = sum_over_ranks(self.step_totals, self.device).tolist()
         self.nats_per_piece = nats / pieces
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        """Log the loss of the last step."""
         self.log("train/loss", self.nats_per_piece, prog_bar=True, batch_size=1, rank_zero_only=True)
 
     def on_validation_epoch_start(self) -> None:
-        self.totals = torch.zeros(3, dtype=torch.float64)  # as likelihood.counts has them
+        """Reset what a validation adds up."""
+        self.totals = torch.zeros(3, dtype=torch.float64)  # what perplexity.compute_totals returns
         self.references = self.prepared.words("valid", "target")
-        self.words = likelihood.words_of(self.references)
+        self.reference_words = perplexity.count_words(self.references)
         self.translated, self.batches = {}, []
 
-    def validation_step(self, batch: Batch, _: int) -> None:
-        self.totals += likelihood.counts(self.model, batch, self.words)
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Score a batch of references, and translate its sources."""
+        self.totals += perplexity.compute_totals(self.model, batch, self.reference_words)
         if not self.trainer.sanity_checking and len(batch.target_words):
-            how = self.validation_search
-            found = search(self.model, batch.source, batch.source_lengths, how, candidates=self.candidates)
-            self.translated.update(
-                (sentence, hypotheses[0]) for sentence, hypotheses in zip(batch.sentences.tolist(), found, strict=True)
+            lists = beam_search(
+                self.model, batch.source, batch.source_lengths, self.validation_search, candidates=self.candidates
             )
+            best = (hypotheses[0] for hypotheses in lists)
+            self.translated.update(zip(batch.sentences.tolist(), best, strict=True))
 
     def on_validation_epoch_end(self) -> None:
+        """Log loss, perplexity and BLEU over all ranks' sentences."""
         if self.trainer.sanity_checking:
             return
         language = self.prepared.languages.target
-        said = gathered({sentence: language.words(best.words) for sentence, best in self.translated.items()})
-        numbers = sorted(said)  # all of them, unless trainer.limit_val_batches cuts the set
-        bleu = corpus_bleu([said[number] for number in numbers], [self.references[number] for number in numbers])
-        scores = likelihood.scores(summed(self.totals, self.device)) | {"bleu": bleu.score}
-        self.log_dict({f"valid/{name}": one for name, one in scores.items()}, prog_bar=True, rank_zero_only=False)
+        texts = gather_from_ranks({number: language.words(best.words) for number, best in self.translated.items()})
+        numbers = sorted(texts)  # all, unless trainer.limit_val_batches cuts the set
+        bleu = corpus_bleu([texts[number] for number in numbers], [self.references[number] for number in numbers])
+        scores = perplexity.compute_scores(sum_over_ranks(self.totals, self.device)) | {"bleu": bleu.score}
+        self.log_dict({f"valid/{name}": value for name, value in scores.items()}, prog_bar=True, rank_zero_only=False)
 
     def configure_optimizers(self) -> dict[str, Any]:
+        """Make the optimizer and its schedule."""
         optimizer = self.make_optimizer(self.model.parameters())
         schedule = self.make_schedule(optimizer)
         return {"optimizer": optimizer} | ({"lr_scheduler": schedule} if schedule else {})
@@ -139,67 +143,74 @@ class Training(pytorch_lightning.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
     ) -> None:
-        """Lightning refuses fused optimisers under any mixed precision, though only loss scaling (fp16, which is not
-        among ours) cannot have them, and does not know sparse gradients."""
+        """Clip gradients, then skip the step if it is not finite.
+
+        Lightning's own clipping refuses sparse gradients, and fused optimizers under any mixed precision, though only
+        the loss scaling of fp16 cannot have them.
+        """
         by_norm = gradient_clip_algorithm in (None, "norm")
         self.gradient_norm = clip_norm(self.model.parameters(), gradient_clip_val if by_norm else None)
         if gradient_clip_val and not by_norm:
             clip_values(self.model.parameters(), gradient_clip_val)
-        self._leave_out_what_is_no_number(optimizer)
+        self._skip_nonfinite_step(optimizer)
 
-    def _leave_out_what_is_no_number(self, optimizer: Optimizer) -> None:
-        """All ranks see the same; an optimiser without gradients changes nothing."""
+    def _skip_nonfinite_step(self, optimizer: Optimizer) -> None:
+        """Take the gradients from the optimizer, so that it changes nothing; all ranks decide alike."""
         loss, norm = self.objective, float(self.gradient_norm)
         sentences: list[int] = []
-        if self.finite.is_unusual(loss, norm):
-            sentences = sorted(gathered({number: 0 for batch in self.batches for number in batch.sentences.tolist()}))
+        if self.guard.is_unusual(loss, norm):
+            numbers = {number: 0 for batch in self.batches for number in batch.sentences.tolist()}
+            sentences = sorted(gather_from_ranks(numbers))
         trainer = self.trainer
-        if not self.finite.passes(loss, norm, trainer.global_step, sentences, writes=trainer.is_global_zero):
+        if not self.guard.allows(loss, norm, trainer.global_step, sentences, writes=trainer.is_global_zero):
             optimizer.zero_grad(set_to_none=True)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add the entries that runs/checkpoint_file.py lists."""
         checkpoint["nmt"] = self.record
-        checkpoint["finite"] = self.finite.state_dict()
-        checkpoint["random_state"] = torch.get_rng_state()  # dropout goes on where it stopped
+        checkpoint["guard"] = self.guard.state_dict()
+        checkpoint["random_state"] = torch.get_rng_state()  # because dropout has to continue where it stopped
         if self.device.type == "cuda":
             checkpoint["random_state_of_gpu"] = torch.cuda.get_rng_state(self.device)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse a checkpoint of other vocabularies, and note what `on_train_start` restores."""
         if checkpoint["nmt"]["vocabularies"] != self.record["vocabularies"]:
             raise UserError(
-                f"ckpt_path={self.trainer.ckpt_path}: is of other vocabularies than those of the data, whose words its "
-                "weights would take for others; train on its data, or begin anew (without ckpt_path=, or, where it is "
-                "this run's own, with resume=false)"
+                f"ckpt_path={self.trainer.ckpt_path}: is of other vocabularies than those of the data, so its weights "
+                "would mean other words. Fix: train on its data, or start again (without ckpt_path=, or with "
+                "resume=false where it is this run's own)"
             )
         self.random_state = checkpoint["random_state"]
-        self.random_state_of_gpu = checkpoint.get("random_state_of_gpu")  # none where it was trained on the CPU
+        self.random_state_of_gpu = checkpoint.get("random_state_of_gpu")  # absent if it was trained on the CPU
         settings = checkpoint["nmt"]["config"], self.record["config"]
-        self.retuned = retuned(self.trainer.ckpt_path, *settings)
-        self.was_scheduled = bool(checkpoint["lr_schedulers"])
-        self.finite.load_state_dict(checkpoint["finite"])
+        self.changed_settings = changed_settings(self.trainer.ckpt_path, *settings)
+        self.had_schedule = bool(checkpoint["lr_schedulers"])
+        self.guard.load_state_dict(checkpoint["guard"])
 
     def on_train_start(self) -> None:
-        if self.retuned:
-            fresh = self.make_optimizer([nn.Parameter(torch.zeros(1))]).defaults
-            settings = {name: value for name, value in fresh.items() if name in self.retuned}
-            retune(self.trainer, settings, was_scheduled=self.was_scheduled)
+        """Apply changed settings of the optimizer, and restore the random state."""
+        if self.changed_settings:
+            defaults = self.make_optimizer([nn.Parameter(torch.zeros(1))]).defaults
+            settings = {name: value for name, value in defaults.items() if name in self.changed_settings}
+            apply_settings(self.trainer, settings, had_schedule=self.had_schedule)
         if self.trainer.is_global_zero:
-            self.finite.begin(self.trainer.global_step)
+            self.guard.drop_reports_from(self.trainer.global_step)
         if self.random_state is not None:
             torch.set_rng_state(self.random_state)
         if self.random_state_of_gpu is not None and self.device.type == "cuda":
             torch.cuda.set_rng_state(self.random_state_of_gpu, self.device)
-        if self.global_rank:  # or shares of a batch, which are of like length, would have the same dropout
+        if self.global_rank:  # because equal dropout in the shares of a batch would be one mask for all
             torch.manual_seed(torch.initial_seed() + 1_000_003 * self.global_rank + self.trainer.global_step)
 
 
-def _batches_of_a_step(trainer: Trainer, batch_idx: int) -> int:
-    """An epoch's last step may have fewer than the others."""
-    usually = trainer.accumulate_grad_batches
-    return min(usually, trainer.num_training_batches - batch_idx // usually * usually)
+def _batches_of_step(trainer: Trainer, batch_idx: int) -> int:
+    """Return the number of batches in the step of a batch; the last step of an epoch may have fewer."""
+    usual = trainer.accumulate_grad_batches
+    return min(usual, trainer.num_training_batches - batch_idx // usual * usual)
 
 
 def parameter_counts(model: nn.Module) -> dict[str, int]:
-    """Parameters by part, and together (tied ones once)."""
+    """Return the number of parameters of each part, and in total; tied parameters count once."""
     counts = {name: sum(p.numel() for p in part.parameters()) for name, part in model.named_children()}
     return counts | {"total": sum(parameter.numel() for parameter in model.parameters())}

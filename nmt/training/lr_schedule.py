@@ -9,7 +9,10 @@ from nmt.errors import ConfigurationError
 
 
 def halving(optimizer: Optimizer, *, after: int | None = None) -> dict[str, Any] | None:
-    """Halve the rate after every epoch, once `after` are over: Luong 2015 §4.1 (5; with dropout 8). None: never."""
+    """Halve the learning rate after every epoch, from epoch `after` on; None: keep it.
+
+    Luong 2015 §4.1 begins after 5 epochs, with dropout after 8.
+    """
     if after is None:
         return None
     if not isinstance(after, int) or after < 0:

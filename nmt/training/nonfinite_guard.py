@@ -1,4 +1,4 @@
-"""Steps whose loss or gradient is no number: left out, counted, and told; and gradients far longer than usual."""
+"""Skip steps with a NaN or infinite loss or gradient, and report gradients far longer than usual."""
 
 import json
 import logging
@@ -13,15 +13,18 @@ from nmt.system.files import write_text
 
 log = logging.getLogger(__name__)
 
-USUAL = 100  # steps whose gradients say what is usual
-SURE = 20  # before that nothing is
-LOUD = 3  # spikes that the terminal hears of: where nearly all is learned, whatever is not is one
+WINDOW = 100  # steps whose gradient norms say what is usual
+FEWEST = 20  # norms before any can be called unusual
+LOGGED = 3  # spikes in the log; where nearly all is learned, any rare batch is one, so the rest go to the file alone
 
 
-class Finite:
-    """most_in_a_row: after so many steps left out in a row the run ends. spike: a gradient so many times as long as the
-    median of those before it is reported. Each writes a line to `path`: what happened, and in which batch; the first
-    spikes are told on the terminal too.
+class NonfiniteGuard:
+    """Decide for each step whether the optimizer may take it.
+
+    Args:
+        path: a JSON line is written here for each skipped step and each spike, with the sentences of its batch.
+        most_in_a_row: the run ends after so many skipped steps in a row.
+        spike: a gradient norm is a spike if it is so many times the median of those before it.
     """
 
     def __init__(self, *, path: str, most_in_a_row: int, spike: float):
@@ -30,70 +33,87 @@ class Finite:
                 f"finite.most_in_a_row={most_in_a_row}, finite.spike={spike}: at least one step, and a factor above 1"
             )
         self.path, self.most_in_a_row, self.spike = Path(path), most_in_a_row, spike
-        self.left_out = self.in_a_row = self.spikes = 0
-        self.norms: deque[float] = deque(maxlen=USUAL)
+        self.skipped = self.in_a_row = self.spikes = 0
+        self.norms: deque[float] = deque(maxlen=WINDOW)
 
     def is_unusual(self, loss: float, norm: float) -> bool:
-        return not (math.isfinite(loss) and math.isfinite(norm)) or self._is_spike(norm)
+        """Return whether `allows` will write a report, for which it needs the batch's sentences."""
+        return not _are_finite(loss, norm) or self._is_spike(norm)
 
-    def _is_spike(self, norm: float) -> bool:
-        return len(self.norms) >= SURE and norm > self.spike * median(self.norms)
+    def allows(self, loss: float, norm: float, step: int, sentences: list[int], *, writes: bool) -> bool:
+        """Return whether the step may be taken, and report what is unusual.
 
-    def passes(self, loss: float, norm: float, step: int, sentences: list[int], *, writes: bool) -> bool:
-        """Whether the step may be taken; `sentences` are needed only where it is unusual."""
-        if math.isfinite(loss) and math.isfinite(norm):
+        Args:
+            loss: the objective of the step, over all ranks.
+            norm: the norm of its gradient before clipping.
+            step: its number.
+            sentences: the numbers of its training sentences; needed only where the step is unusual.
+            writes: true on the rank that writes reports.
+
+        Raises:
+            UserError: too many steps in a row were skipped.
+        """
+        if _are_finite(loss, norm):
             self.in_a_row = 0
             if self._is_spike(norm):
                 self.spikes += 1
-                self._tell("gradient spike", step, loss, norm, sentences, writes, aloud=self.spikes <= LOUD)
-                if self.spikes == LOUD and writes:
-                    log.warning("further gradient spikes are told of in %s alone", self.path)
+                if writes:
+                    self._report("gradient spike", step, loss, norm, sentences, logs=self.spikes <= LOGGED)
+                    if self.spikes == LOGGED:
+                        log.warning("further gradient spikes are written to %s only", self.path)
             self.norms.append(norm)
             return True
-        self.left_out += 1
+        self.skipped += 1
         self.in_a_row += 1
-        self._tell("step left out", step, loss, norm, sentences, writes)
+        if writes:
+            self._report("step left out", step, loss, norm, sentences, logs=True)
         if self.in_a_row >= self.most_in_a_row:
             raise UserError(
-                f"the loss or its gradient was no number in {self.in_a_row} steps one after another, up to step {step} "
-                f"(their sentences stand in {self.path}): lower optimizer.lr or trainer.gradient_clip_val, or look at "
-                "these sentences; checkpoints hold the weights from before"
+                f"the loss or its gradient was NaN or infinite in {self.in_a_row} steps in a row, up to step {step}. "
+                f"Fix: lower optimizer.lr or trainer.gradient_clip_val, or look at the sentences in {self.path}; "
+                "checkpoints hold the weights from before"
             )
         return False
 
-    def _tell(
-        self, what: str, step: int, loss: float, norm: float, sentences: list[int], writes: bool, aloud: bool = True
-    ) -> None:
-        if not writes:
-            return
-        if aloud:
-            usual = f", usually {median(self.norms):.3g}" if self.norms else ""
-            said = f"{what} at step {step}: loss {loss:.4g}, gradient norm {norm:.4g}{usual}"
-            log.warning("%s; see %s", said, self.path)
-        told = {"what": what, "step": step, "loss": _told(loss), "gradient_norm": _told(norm), "sentences": sentences}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(told) + "\n")
-
-    def begin(self, step: int) -> None:
-        """What was told of steps that are made again is told again."""
+    def drop_reports_from(self, step: int) -> None:
+        """Remove the reports on steps that a resumed run repeats."""
         if self.path.is_file():
             lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
             write_text(self.path, "".join(line for line in lines if _is_before(line, step)))
 
     def state_dict(self) -> dict[str, Any]:
-        counts = {name: getattr(self, name) for name in ("left_out", "in_a_row", "spikes")}
+        """Return what a checkpoint stores."""
+        counts = {name: getattr(self, name) for name in ("skipped", "in_a_row", "spikes")}
         return counts | {"norms": list(self.norms)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.left_out, self.in_a_row, self.spikes = (state[name] for name in ("left_out", "in_a_row", "spikes"))
-        self.norms = deque(state["norms"], maxlen=USUAL)
+        """Restore what a checkpoint stores."""
+        self.skipped, self.in_a_row, self.spikes = (state[name] for name in ("skipped", "in_a_row", "spikes"))
+        self.norms = deque(state["norms"], maxlen=WINDOW)
+
+    def _is_spike(self, norm: float) -> bool:
+        return len(self.norms) >= FEWEST and norm > self.spike * median(self.norms)
+
+    def _report(self, event: str, step: int, loss: float, norm: float, sentences: list[int], *, logs: bool) -> None:
+        if logs:
+            usual = f", usually {median(self.norms):.3g}" if self.norms else ""
+            log.warning(
+                "%s at step %d: loss %.4g, gradient norm %.4g%s; see %s", event, step, loss, norm, usual, self.path
+            )
+        report = {"what": event, "step": step, "loss": _as_json(loss), "gradient_norm": _as_json(norm)}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(report | {"sentences": sentences}) + "\n")
 
 
-def _told(value: float) -> float | str:
-    """JSON has no nan and inf."""
+def _are_finite(*values: float) -> bool:
+    return all(map(math.isfinite, values))
+
+
+def _as_json(value: float) -> float | str:
+    """Return a number, or the text nan or inf, which JSON cannot write as numbers."""
     return value if math.isfinite(value) else str(value)
 
 
 def _is_before(line: str, step: int) -> bool:
-    """A line that was not finished is no line."""
-    return line.endswith("\n") and json.loads(line)["step"] < step
+    is_complete = line.endswith("\n")  # a killed process may have left half a line
+    return is_complete and json.loads(line)["step"] < step

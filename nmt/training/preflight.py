@@ -1,4 +1,4 @@
-"""What would else be found wrong only after the corpus is prepared, which may take hours, or not at all."""
+"""Pre-flight checks, run before hours of data preparation."""
 
 import copy
 import inspect
@@ -13,113 +13,120 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import Trainer
 
-from nmt.config.diff import leaves
-from nmt.config.resolvers import starts_from_another
-from nmt.errors import ConfigurationError, UserError, closest, first_line
-from nmt.evaluation.bleu import counter
-from nmt.runs.checkpoint_file import locate
+from nmt.config.diff import flatten_settings
+from nmt.config.resolvers import starts_from_pretrained
+from nmt.errors import ConfigurationError, UserError, did_you_mean, first_line
+from nmt.evaluation.bleu import bleu_metric
+from nmt.runs.checkpoint_file import locate_checkpoint
 from nmt.runs.folder import BEST
 from nmt.runs.trained_model import build_model
-from nmt.system.files import writable
-from nmt.system.hardware import cores
-from nmt.training.lightning_module import check_loss, check_monitor
+from nmt.system.files import check_writable
+from nmt.system.hardware import available_cores
+from nmt.training.lightning_internals import validates_by_the_clock
+from nmt.training.lightning_module import SCORES, check_loss
 from nmt.translate.unknown_words import check_unknown
 
-PRECISIONS = ("highest", "high", "medium")
-RANKS_A_CORE = 2
-TRAINER_PRECISIONS = ("32-true", "bf16-mixed", "32", "bf16")  # Lightning's, with whole weights
-OURS = {  # of Trainer's arguments, which train() gives
+RANKS_PER_CORE = 2
+PRECISIONS = ("32-true", "bf16-mixed", "32", "bf16")  # Lightning's, with whole weights
+SET_BY_TRAIN = {  # arguments of Trainer that train() gives
     "callbacks": "callbacks=… says which",
     "logger": "logger=… says which",
     "default_root_dir": "hydra.run.dir=FOLDER says where",
     "enable_progress_bar": "there is a bar where there is a terminal",
 }
-SEEDS = 2**32  # NumPy's
+ONE_BEST = (("save_top_k", 1), ("filename", BEST.removesuffix(".ckpt")))  # what every command takes for a run's best
 
 
-def check_settings(config: DictConfig) -> None:
+def check_settings(config: DictConfig, checkpoint: str | None) -> None:
+    """Refuse settings that training would refuse later; `checkpoint` is the one it resumes from."""
     for group in ("callbacks", "logger"):
-        _check_parts(group, config[group])
+        _check_targets(group, config[group])
     check_loss(**config.loss)
-    check_unknown(config.score_unknown)
-    for name, callback in config.callbacks.items():
-        if callback and "monitor" in callback:
-            check_monitor(f"callbacks.{name}", *_watched_by(callback, name))
-    _check_checkpoint(config.callbacks.get("checkpoint"))
-    counter(**config.data.score)
+    check_unknown(config.score_unknown, "score_unknown")
+    _check_callbacks(config.callbacks)
+    bleu_metric(**config.data.score)
     hydra.utils.instantiate(config.validation)
-    if config.threads is not None and not (isinstance(config.threads, int) and config.threads > 0):
-        raise ConfigurationError(f"threads={config.threads}: must be a number of threads, at least 1, or null")
-    if config.matmul_precision not in PRECISIONS:
-        raise ConfigurationError(f"matmul_precision={config.matmul_precision}: choose {', '.join(PRECISIONS)}")
-    if not (isinstance(config.seed, int) and 0 <= config.seed < SEEDS):
-        raise ConfigurationError(f"seed={config.seed}: must be a whole number from 0 to {SEEDS - 1}")
     _check_trainer(config)
     _check_optimizer(config)
-    _check_start(config)
+    _check_start(config, checkpoint)
     _check_dropout(config)
     _check_model(config)
-    _check_place(config)
+    if checkpoint is None:  # the run will leave a note there
+        check_writable(Path(config.pretraining_folder), f"pretraining_folder={config.pretraining_folder}")
 
 
-def _check_parts(group: str, parts: DictConfig) -> None:
-    """What has no _target_ would be handed on as it is, and fail in Lightning's hands."""
+def _check_targets(group: str, parts: DictConfig) -> None:
     for name, part in parts.items():
         if part is not None and "_target_" not in (part if isinstance(part, DictConfig) else ()):
             others = [str(other) for other in parts if other != name]
             raise ConfigurationError(
-                f"{group}.{name}: has no _target_, the class to make{closest(str(name), others)}; {group} has "
+                f"{group}.{name}: has no _target_, the class to make{did_you_mean(str(name), others)}; {group} has "
                 f"{', '.join(others)}"
             )
 
 
-def _check_checkpoint(callback: DictConfig | None) -> None:
-    """One file, of one name, is what every command takes for a run's best."""
-    for key, wanted in (("save_top_k", 1), ("filename", BEST.removesuffix(".ckpt"))):
-        if callback and callback.get(key, wanted) != wanted:
+def _check_callbacks(callbacks: DictConfig) -> None:
+    for name, callback in callbacks.items():
+        if callback and "monitor" in callback:
+            _check_monitor(f"callbacks.{name}", *_monitor(callback, str(name)))
+    checkpoint = callbacks.get("checkpoint")
+    for key, value in ONE_BEST:
+        if checkpoint and checkpoint.get(key, value) != value:
             raise ConfigurationError(
-                f"callbacks.checkpoint.{key}={callback[key]}: must be {wanted}, for {BEST} is the run's best; more "
-                "checkpoints are kept by another ModelCheckpoint beside it (docs/translation.md, means of checkpoints)"
+                f"callbacks.checkpoint.{key}={checkpoint[key]}: must be {value}, because {BEST} is the run's best. "
+                "Fix: another ModelCheckpoint beside it keeps more checkpoints (docs/translation.md, means of "
+                "checkpoints)"
             )
 
 
-def _watched_by(callback: DictConfig, name: str) -> tuple[str, str]:
+def _monitor(callback: DictConfig, name: str) -> tuple[str, str]:
     try:
         return callback.monitor, callback.get("mode", "min")
     except OmegaConfBaseException:
         raise ConfigurationError(
-            f"callbacks.{name}: watches what callbacks.checkpoint does, and that is null; callbacks.{name}=null too, "
-            f"or callbacks.{name}.monitor=… callbacks.{name}.mode=…"
+            f"callbacks.{name}: monitors what callbacks.checkpoint does, and that is null. "
+            f"Fix: callbacks.{name}=null too, or callbacks.{name}.monitor=… callbacks.{name}.mode=…"
         ) from None
+
+
+def _check_monitor(callback: str, monitor: str, mode: str) -> None:
+    if monitor not in SCORES:
+        raise ConfigurationError(
+            f"{callback}.monitor={monitor}: choose {', '.join(SCORES)}, or add what a callback of yours logs to SCORES "
+            f"in {check_loss.__module__}"
+        )
+    if mode != (best := SCORES[monitor]):
+        better = {"min": "lower", "max": "higher"}[best]
+        raise ConfigurationError(f"{callback}.mode={mode}: {better} {monitor} is better. Fix: {callback}.mode={best}")
 
 
 def _check_trainer(config: DictConfig) -> None:
     trainer, precision = config.trainer, str(config.trainer.precision)
-    for name in OURS:
+    for name, setting in SET_BY_TRAIN.items():
         if name in trainer:
-            raise ConfigurationError(f"trainer.{name}: would have no effect, {OURS[name]}")
+            raise ConfigurationError(f"trainer.{name}: would have no effect, {setting}")
     if trainer.accelerator in ("gpu", "cuda") and not torch.accelerator.is_available():
         raise ConfigurationError(
-            f"trainer.accelerator={trainer.accelerator}: torch {torch.__version__} finds no GPU here; "
-            "trainer=cpu trains without"
+            f"trainer.accelerator={trainer.accelerator}: torch {torch.__version__} finds no GPU here. "
+            "Fix: trainer=cpu trains without"
         )
-    if precision not in TRAINER_PRECISIONS:
-        raise ConfigurationError(f"trainer.precision={precision}: choose {', '.join(TRAINER_PRECISIONS)}")
+    if precision not in PRECISIONS:
+        raise ConfigurationError(f"trainer.precision={precision}: choose {', '.join(PRECISIONS)}")
     if (trainer.gradient_clip_val or 0) < 0:
         raise ConfigurationError(f"trainer.gradient_clip_val={trainer.gradient_clip_val}: must be at least 0")
 
 
 def _check_optimizer(config: DictConfig) -> None:
-    """By making both, for a weight that nobody has."""
-    with _named("optimizer", config.optimizer):
+    """Build the optimizer and its schedule for a dummy parameter."""
+    with _name_section("optimizer", config.optimizer):
         optimizer = hydra.utils.instantiate(config.optimizer)([torch.nn.Parameter(torch.zeros(1))])
-    with _named("schedule", config.schedule):
+    with _name_section("schedule", config.schedule):
         hydra.utils.instantiate(config.schedule)(optimizer)
 
 
 @contextmanager
-def _named(section: str, settings: DictConfig) -> Iterator[None]:
-    """What is refused knows the names of its arguments alone, or not even these."""
+def _name_section(section: str, settings: DictConfig) -> Iterator[None]:
+    """Name the section of the settings in errors of torch, which name at most an argument."""
     try:
         yield
     except IndexError as error:
@@ -129,27 +136,27 @@ def _named(section: str, settings: DictConfig) -> Iterator[None]:
         reason = first_line(error)
         if unknown := re.search(r"unexpected keyword argument '(\w+)'", reason):
             _, *known = inspect.signature(hydra.utils.get_object(settings._target_)).parameters
-            reason = f"no such setting{closest(unknown[1], known)}; there are {', '.join(known)}"
+            reason = f"no such setting{did_you_mean(unknown[1], known)}; there are {', '.join(known)}"
             section = f"{section}.{unknown[1]}"
         raise ConfigurationError(f"{section}: {reason}") from error
 
 
-def _check_start(config: DictConfig) -> None:
-    if config.fresh and not starts_from_another(config):
-        raise ConfigurationError(f"fresh={config.fresh}: all weights are, without init_from= or pretraining=")
-    if config.ckpt_path or not config.init_from:
+def _check_start(config: DictConfig, checkpoint: str | None) -> None:
+    if config.fresh and not starts_from_pretrained(config):
+        raise ConfigurationError(f"fresh={config.fresh}: all weights are fresh without init_from= or pretraining=")
+    if checkpoint or not config.init_from:
         return
     if config.pretraining is not None:
-        raise ConfigurationError("init_from and pretraining both say what to start from: give one")
+        raise ConfigurationError("init_from and pretraining both say what to start from. Fix: give one")
     try:
-        locate(Path(str(config.init_from)))
+        locate_checkpoint(Path(str(config.init_from)))
     except UserError as error:
         raise UserError(f"init_from: {error}") from error
 
 
 def _check_dropout(config: DictConfig) -> None:
-    """Where it is written: a place that refers to the default of all would be named instead of that."""
-    for key, rate in leaves(OmegaConf.to_container(config)).items():
+    """Check each rate where it is written, not where another setting refers to it."""
+    for key, rate in flatten_settings(OmegaConf.to_container(config)).items():
         if key.endswith("dropout") and isinstance(rate, int | float) and not 0 <= rate <= 1:
             raise ConfigurationError(f"{key}={rate}: must be from 0 to 1")
 
@@ -160,32 +167,28 @@ def _check_model(config: DictConfig) -> None:
             raise ConfigurationError(f"size.{name}={size}: must be at least 1")
     trial = copy.deepcopy(config)
     trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
-    with torch.device("meta"):  # takes neither memory nor time, whatever the sizes
+    with torch.device("meta"):  # because there a model of any size takes neither memory nor time
         build_model(trial)
 
 
-def _check_place(config: DictConfig) -> None:
-    """A completed run is noted there as a stage for others; one that goes on was asked when it began."""
-    if not config.ckpt_path:
-        writable(Path(config.pretraining_folder), f"pretraining_folder={config.pretraining_folder}")
-
-
 def check_ranks(config: DictConfig, trainer: Trainer) -> None:
+    """Refuse settings that do not work with this number of ranks."""
     ranks, here = trainer.world_size, trainer.num_devices
     environment = getattr(trainer.strategy, "cluster_environment", None)
-    starts_them = environment is not None and not environment.creates_processes_externally
-    if starts_them and trainer.strategy.root_device.type == "cpu" and here > RANKS_A_CORE * cores():
+    starts_ranks = environment is not None and not environment.creates_processes_externally
+    cores = available_cores()
+    if starts_ranks and trainer.strategy.root_device.type == "cpu" and here > RANKS_PER_CORE * cores:
         raise ConfigurationError(
-            f"trainer.devices={config.trainer.devices}: so many processes on {cores()} cores would stop the machine; "
-            f"at most {RANKS_A_CORE} a core"
+            f"trainer.devices={config.trainer.devices}: so many processes on {cores} cores would stop the machine; "
+            f"at most {RANKS_PER_CORE} per core"
         )
-    if ranks > 1 and trainer._val_check_time_interval is not None:
+    if ranks > 1 and validates_by_the_clock(trainer):
         raise ConfigurationError(
-            f"trainer.val_check_interval={config.trainer.val_check_interval}: is time, and each of {ranks} ranks would "
-            "go by a clock of its own; give batches, or a part of an epoch"
+            f"trainer.val_check_interval={config.trainer.val_check_interval}: is a time, and each of {ranks} ranks has "
+            "its own clock. Fix: give batches, or a part of an epoch"
         )
     if ranks > 1 and config.model.get("sparse_gradients"):
         raise ConfigurationError(
-            f"model.sparse_gradients=true (optimizer=sparse_adam) is for one rank, and here are {ranks}: neither "
-            "NCCL nor DDP's gloo exchange such gradients; optimizer=adam does with candidate lists too"
+            f"model.sparse_gradients=true (optimizer=sparse_adam) is for one rank, and here are {ranks}: neither NCCL "
+            "nor DDP's gloo exchange such gradients. Fix: optimizer=adam, which works with candidate lists too"
         )

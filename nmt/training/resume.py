@@ -1,7 +1,6 @@
-"""The same command, given again: where its run was stopped, killed or failed, it goes on."""
+"""Decide how a command continues the run that its folder holds: resume it, start again, or refuse."""
 
 import logging
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,8 +11,8 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.config.allowed_targets import check_references
-from nmt.config.diff import LIMITS, changed
-from nmt.errors import UserError
+from nmt.config.diff import LIMITS, find_changes
+from nmt.errors import CheckpointError, UserError
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.folder import (
     CHECKPOINTS,
@@ -23,87 +22,102 @@ from nmt.runs.folder import (
     METRICS,
     PREVIOUS,
     SUMMARY,
-    give_back_composition,
     read_summary,
+    restore_composition,
 )
 from nmt.runs.provenance import code_version
-from nmt.system.locks import alone
+from nmt.system.locks import lock_file
+from nmt.system.slurm import is_requeued
 
 log = logging.getLogger(__name__)
 
-ANOTHER = "name another folder"
-WAYS_ON = f"{ANOTHER}, or say resume=false to begin anew there, resume=true to go on with it all the same"
-NAMED = 4  # settings that a message names
+NAME_ANOTHER = "name another folder"
+CHOICES = f"{NAME_ANOTHER}, or give resume=false to start again there, or resume=true to resume nevertheless"
+SHOWN = 4  # settings in an error message
 LOCK, EARLIER = ".lock", "earlier"
-STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: of the new one, or open
+STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: these are the new run's, or open
+KEPT_ENTRIES = ("started", "id", "initialized_from", "code", "data")  # of a resumed run's summary
 
 
 class CompletedAlreadyError(Exception):
-    """There is nothing to go on with."""
+    """The run in the folder is completed, so there is nothing to train; it holds the run's summary."""
 
     def __init__(self, summary: Mapping[str, Any]):
         super().__init__()
         self.summary = summary
 
 
-class Before(NamedTuple):
-    """What is known of a run that is gone on with."""
+class EarlierTraining(NamedTuple):
+    """The training that a run continues; a new run has the defaults."""
 
+    checkpoint: str | None = None  # from which training resumes
     seconds: float = 0.0
     metrics: Mapping[str, float] = {}
-    of_another: str | None = None  # the checkpoint of other settings that this run went on with, now or when it began
-    told: Mapping[str, Any] = {}  # by its summary: what only its beginning knew
-    anew: bool = False  # it is to be put aside
+    other_settings_from: str | None = None  # a checkpoint with other settings that this run resumed from, at any time
+    summary: Mapping[str, Any] = {}  # its entries that only the start of the run knew
+    starts_again: bool = False  # and the run in the folder is put aside
 
 
-class Found(NamedTuple):
+class Loaded(NamedTuple):
+    """A checkpoint file and its content."""
+
     path: Path
-    stored: dict[str, Any]
+    content: dict[str, Any]
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Two processes in one folder would take each other's checkpoints for their own."""
+def lock_run_folder(folder: Path) -> Iterator[None]:
+    """Let one process at a time train in a folder, because two would resume from each other's checkpoints."""
     if rank_zero_only.rank != 0:
         yield
         return
-    held = f"{folder}: another process trains there; wait for it, or name another folder"
-    with alone(folder / LOCK, held=held, waits=False):
+    message = f"{folder}: another process trains there. Fix: wait for it, or name another folder"
+    with lock_file(folder / LOCK, message=message, waits=False):
         yield
 
 
-def settle(config: DictConfig, folder: Path) -> Before:
-    """Sets `ckpt_path` to what lies in the run's folder, if it holds one. Nothing there is touched.
+def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
+    """Return what the command continues: ckpt_path, the run in the folder, or nothing. Changes no file of a run.
 
-    `resume`: auto – goes on where the settings are the same, and refuses where they are not; true – goes on anyway;
-    false – begins anew, and puts aside what is there. Hydra writes .hydra before anything is asked: checkpoints keep
-    a copy, which a refused command gives back.
+    resume=auto resumes where the settings are the same and refuses where they differ; true resumes anyway; false
+    starts again. Hydra writes .hydra before this is asked, so a refused command restores the run's own from the copy
+    beside its checkpoints.
+
+    Raises:
+        CompletedAlreadyError: the run is completed, and the settings are the same.
+        UserError: the command does not fit the run.
     """
     try:
         check_references(OmegaConf.to_container(config))
         if config.resume not in ("auto", True, False):
             raise UserError(f"resume={config.resume}: choose auto, true or false")
-        _must_not_be_anothers(folder)
-        anew = config.resume is False and not _is_requeued()
-        return _begun_anew(config, folder) if anew else _gone_on_with(config, folder)
+        _refuse_foreign_files(folder)
+        if config.resume is False and not is_requeued():
+            return _start_again(config, folder)
+        return _resume(config, folder)
+    except CheckpointError as error:  # of ckpt_path, because damaged checkpoints of the folder itself are skipped
+        restore_composition(folder)
+        raise CheckpointError(f"ckpt_path={error}") from error
     except (UserError, CompletedAlreadyError):
-        give_back_composition(folder)
+        restore_composition(folder)
         raise
 
 
-def must_not_hold(folder: Path, working: Path) -> None:
-    """hydra.run.dir= says nothing, and would make a run's folder of where the user works."""
-    if working.resolve().is_relative_to(folder.resolve()):
-        raise UserError(f"hydra.run.dir={folder}: is where you work, or above it; name a folder for the run alone")
+def refuse_working_directory(folder: Path, working_directory: Path) -> None:
+    """Refuse an empty or wrong hydra.run.dir, which would make the user's own folder a run's."""
+    if working_directory.resolve().is_relative_to(folder.resolve()):
+        raise UserError(
+            f"hydra.run.dir={folder}: is your working directory, or above it. Fix: name a folder for the run alone"
+        )
 
 
-def _must_not_be_anothers(folder: Path) -> None:
-    """A run's files would take the place of those of some other program."""
+def _refuse_foreign_files(folder: Path) -> None:
     if _holds_a_run(folder):
         return
-    for name in (SUMMARY, METRICS, CHECKPOINTS):
-        if (folder / name).exists() and not _is_empty(folder / name):
-            raise UserError(f"{folder / name}: not of a run of this project, and would be overwritten: {ANOTHER}")
+    for path in (folder / name for name in (SUMMARY, METRICS, CHECKPOINTS)):
+        is_empty = path.is_dir() and not any(path.iterdir())
+        if path.exists() and not is_empty:
+            raise UserError(f"{path}: is not of a run of this project, and would be overwritten. Fix: {NAME_ANOTHER}")
 
 
 def _holds_a_run(folder: Path) -> bool:
@@ -111,159 +125,141 @@ def _holds_a_run(folder: Path) -> bool:
     return "status" in read_summary(folder) or any((folder / CHECKPOINTS / mark).exists() for mark in marks)
 
 
-def _is_empty(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
-
-
-def _is_requeued() -> bool:
-    """By SLURM, which gives the same command again: what it began anew the first time is then gone on with."""
-    return os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
-
-
-def _begun_anew(config: DictConfig, folder: Path) -> Before:
+def _start_again(config: DictConfig, folder: Path) -> EarlierTraining:
     if config.ckpt_path and _is_in(Path(config.ckpt_path), folder):
-        raise UserError(f"resume=false would put ckpt_path={config.ckpt_path} aside: name another folder")
-    return _begun(config, folder)._replace(anew=True)
+        raise UserError(f"resume=false would put ckpt_path={config.ckpt_path} aside. Fix: {NAME_ANOTHER}")
+    return _from_given_checkpoint(config, folder)._replace(starts_again=True)
 
 
-def _gone_on_with(config: DictConfig, folder: Path) -> Before:
+def _from_given_checkpoint(config: DictConfig, folder: Path) -> EarlierTraining:
+    """Return a new run, which may resume from a checkpoint of another."""
+    if not config.ckpt_path:
+        return EarlierTraining()
+    path = Path(config.ckpt_path)
+    return _continue_from(folder, Loaded(path, load_checkpoint(path)), {})
+
+
+def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
     given = Path(config.ckpt_path) if config.ckpt_path else None
     if given and _is_in(given, folder):
-        found = Found(given, load_checkpoint(given))
-        before = _before(folder, found)
-        return _told_of_others(before, found, _other_settings(config, folder, found.stored["nmt"]["config"]))
-    found = last_whole(folder / CHECKPOINTS)
-    if found is None:
-        _check_composition(config, folder)
-        return _begun(config, folder)
+        loaded = Loaded(given, load_checkpoint(given))
+        return _continue_from(folder, loaded, _other_settings(config, folder, loaded.content["nmt"]["config"]))
+    loaded = find_last_checkpoint(folder / CHECKPOINTS)
+    if loaded is None:
+        _refuse_lost_checkpoints(config, folder)
+        return _from_given_checkpoint(config, folder)
     if given and read_summary(folder).get("went_on_with") != str(given.absolute()):
         raise UserError(
-            f"{folder} holds a run that did not go on with ckpt_path={given}: name another folder, or say "
-            "resume=false to begin anew there"
+            f"{folder} holds a run that did not resume from ckpt_path={given}. Fix: {NAME_ANOTHER}, or give "
+            "resume=false to start again there"
         )
-    others = _checked(config, folder, found.stored["nmt"]["config"])
-    log.info("going on with %s, from step %d%s", found.path, found.stored["global_step"], _as_text(others, ", with "))
-    config.ckpt_path = str(found.path)
-    return _told_of_others(_before(folder, found), found, others)
+    others = _check_settings(config, folder, loaded.content["nmt"]["config"])
+    log.info("resuming from %s, step %d%s", loaded.path, loaded.content["global_step"], _listed(others, ", with "))
+    return _continue_from(folder, loaded, others)
 
 
-def _told_of_others(before: Before, found: Found, others: Mapping[str, Any]) -> Before:
-    return before._replace(of_another=before.of_another or str(found.path)) if others else before
+def _continue_from(folder: Path, loaded: Loaded, others: Mapping[str, Any]) -> EarlierTraining:
+    """Return what a checkpoint and the folder's summary know; `others` are settings that differ from its own."""
+    path, content = loaded
+    if "progress" not in content:
+        raise UserError(
+            f"{path}: holds weights, but not the state of training, as a mean of checkpoints does. "
+            f"Fix: init_from={path} starts from its weights"
+        )
+    if not _is_in(path, folder):
+        return EarlierTraining(str(path), **content["progress"], other_settings_from=str(path.absolute()))
+    summary = read_summary(folder)
+    kept = {key: summary[key] for key in KEPT_ENTRIES if key in summary}
+    if "code" in kept and code_version() not in kept["code"]:
+        log.warning("nmt/model or nmt/training changed since this run started; resume=false starts it again")
+    other = summary.get("went_on_with") or (str(path) if others else None)
+    return EarlierTraining(str(path), **content["progress"], other_settings_from=other, summary=kept)
 
 
-def _begun(config: DictConfig, folder: Path) -> Before:
-    """By itself, or with the checkpoint of another run."""
-    if not config.ckpt_path:
-        return Before()
-    path = Path(config.ckpt_path)
-    return _before(folder, Found(path, load_checkpoint(path)))
-
-
-def _check_composition(config: DictConfig, folder: Path) -> None:
-    """Of a completed run that was put back without its checkpoints, or has lost them."""
+def _refuse_lost_checkpoints(config: DictConfig, folder: Path) -> None:
+    """Refuse a completed run without checkpoints: it was restored without them, or they were deleted."""
     composed = folder / CHECKPOINTS / CONFIG
     if read_summary(folder).get("status") == "completed" and composed.is_file():
-        _checked(config, folder, OmegaConf.to_container(OmegaConf.load(composed)))
+        _check_settings(config, folder, OmegaConf.to_container(OmegaConf.load(composed)))
         raise UserError(
-            f"{folder} holds a completed run whose checkpoints are not there: it cannot be gone on with; name another "
-            "folder, or say resume=false to begin anew there"
+            f"{folder} holds a completed run without its checkpoints, so it cannot be resumed. Fix: {NAME_ANOTHER}, or "
+            "give resume=false to start again there"
         )
 
 
-def _checked(config: DictConfig, folder: Path, trained: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """`_other_settings` of a run that may be completed."""
+def _check_settings(config: DictConfig, folder: Path, trained: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that changed since the run, which may be completed."""
     others = _other_settings(config, folder, trained)
-    apart = changed(trained, OmegaConf.to_container(config))
+    differences = find_changes(trained, OmegaConf.to_container(config))
     summary = read_summary(folder)
     if summary.get("status") != "completed":
         return others
-    past = _is_past(config, summary)
-    if others and past:  # or the folder would tell of settings that nothing there was trained with
+    reached_limit = _reached_limit(config, summary)
+    if others and reached_limit:  # or the folder would name settings that nothing there was trained with
         raise UserError(
-            f"{folder} is trained as long as trainer.max_epochs and trainer.max_steps allow: raise them to train it "
-            f"further{_as_text(others, ' with ')}; another folder, or resume=false, trains anew"
+            f"{folder} is trained as long as trainer.max_epochs and trainer.max_steps allow. Fix: raise them to train "
+            f"it further{_listed(others, ' with ')}, or train in another folder or with resume=false"
         )
-    if not others and (past or not apart):
+    if not others and (reached_limit or not differences):
         raise CompletedAlreadyError(summary)
     return others
 
 
 def _other_settings(config: DictConfig, folder: Path, trained: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Those, other than limits, that are not what they were; refused where nobody said that this is meant."""
-    apart = changed(trained, OmegaConf.to_container(config))
-    others = {key: values for key, values in apart.items() if key not in LIMITS}
+    """Return the settings, other than limits, that changed since; with resume=auto they are an error."""
+    differences = find_changes(trained, OmegaConf.to_container(config))
+    others = {key: values for key, values in differences.items() if key not in LIMITS}
     if others and config.resume == "auto":
-        raise UserError(f"{folder} holds a run with other settings ({_as_text(others)}): {WAYS_ON}")
+        raise UserError(f"{folder} holds a run with other settings ({_listed(others)}). Fix: {CHOICES}")
     return others
 
 
-def on_other_data(config: DictConfig, folder: Path) -> str:
-    """What a run goes on with whose texts have changed since; refused where nobody said that this is meant."""
-    if config.resume == "auto":
-        raise UserError(f"{folder} holds a run on other data (texts to train on or to validate by changed): {WAYS_ON}")
-    log.warning("the texts to train on or to validate by are not those this run began with")
-    return str(config.ckpt_path)
+def check_other_data(resume: Any, folder: Path) -> None:
+    """Refuse to resume a run whose texts changed since it started, unless resume=true says so."""
+    if resume == "auto":
+        raise UserError(
+            f"{folder} holds a run on other data (texts of data.train or data.valid changed). Fix: {CHOICES}"
+        )
+    log.warning("the texts of data.train or data.valid are not those with which this run started")
 
 
-def _is_past(config: DictConfig, summary: Mapping[str, Any]) -> bool:
-    """Whether the run has been trained as long as it may be now."""
+def _reached_limit(config: DictConfig, summary: Mapping[str, Any]) -> bool:
+    """Return whether the run was trained as long as the limits allow now."""
     limits = (("max_epochs", "epochs"), ("max_steps", "steps"))
     pairs = [(config.trainer.get(limit), summary.get(reached)) for limit, reached in limits]
     return any(limit not in (None, -1) and reached is not None and limit <= reached for limit, reached in pairs)
 
 
-def _as_text(settings: Mapping[str, tuple[Any, Any]], begin: str = "") -> str:
-    said = [f"{key} {before} → {now}" for key, (before, now) in settings.items()]
-    more = f" and {len(said) - NAMED} more" if len(said) > NAMED else ""
-    return begin + ", ".join(said[:NAMED]) + more if said else ""
-
-
-def _before(folder: Path, found: Found) -> Before:
-    if "progress" not in found.stored:
-        raise UserError(
-            f"{found.path}: holds weights, but not where training stood (a mean of checkpoints, or of an older "
-            f"version): init_from={found.path} starts from them"
-        )
-    if not _is_in(found.path, folder):
-        return Before(**found.stored["progress"], of_another=str(found.path.absolute()))
-    summary = read_summary(folder)
-    told = {key: summary[key] for key in ("started", "id", "initialized_from", "code", "data") if key in summary}
-    if "code" in told and code_version() not in told["code"]:
-        log.warning("nmt/model or nmt/training is not what this run began with; resume=false begins it anew")
-    return Before(**found.stored["progress"], of_another=summary.get("went_on_with"), told=told)
+def _listed(settings: Mapping[str, tuple[Any, Any]], begin: str = "") -> str:
+    texts = [f"{key} {before} → {now}" for key, (before, now) in settings.items()]
+    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+    return begin + ", ".join(texts[:SHOWN]) + more if texts else ""
 
 
 def _is_in(path: Path, folder: Path) -> bool:
     return path.resolve().is_relative_to(folder.resolve())
 
 
-def last_whole(folder: Path) -> Found | None:
-    """The last checkpoint that can be read, and what it holds; what cannot be read is named and put out of the way."""
+def find_last_checkpoint(folder: Path) -> Loaded | None:
+    """Return last.ckpt, or previous.ckpt where it is damaged; a damaged file is renamed to NAME.damaged."""
     damaged = []
-    for name in (LAST, PREVIOUS):
-        path = folder / name
+    for path in (folder / LAST, folder / PREVIOUS):
         if path.is_file():
             try:
-                stored = load_checkpoint(path)
+                content = load_checkpoint(path)
             except UserError as error:
                 damaged.append(path)
-                log.warning("%s; the one before it is used", error)
+                log.warning("%s; the checkpoint before it is used", error)
                 continue
             for other in damaged:
                 _rename(other, other.with_name(f"{other.name}.damaged"))
-            return Found(path, stored)
+            return Loaded(path, content)
     if damaged:
         raise UserError(
-            f"{' and '.join(map(str, damaged))}: damaged, and there is no other checkpoint to go on from; "
-            "resume=false begins the run anew"
+            f"{' and '.join(map(str, damaged))}: damaged, and there is no other checkpoint to resume from. "
+            "Fix: resume=false starts the run again"
         )
     return None
-
-
-@rank_zero_only
-def keep_composition(folder: Path) -> None:
-    if (folder / COMPOSITION).is_dir():
-        shutil.copytree(folder / COMPOSITION, folder / CHECKPOINTS / COMPOSITION, dirs_exist_ok=True)
 
 
 @rank_zero_only
@@ -273,20 +269,27 @@ def _rename(path: Path, new: Path) -> None:
 
 @rank_zero_only
 def put_aside(folder: Path) -> None:
-    """The whole run, as a run's folder of its own: earlier.1, earlier.2, …"""
+    """Move the run in a folder into earlier.1, earlier.2, … below it, where it can be opened as before."""
     if not _holds_a_run(folder):
         return
-    own = [path for path in folder.iterdir() if path.name not in STAYS and not _is_of_another(path)]
+    paths = [path for path in folder.iterdir() if path.name not in STAYS and not _is_another_run(path)]
     number = 1
     while (aside := folder / f"{EARLIER}.{number}").exists():
         number += 1
     aside.mkdir()
-    for path in own:
+    for path in paths:
         path.rename(aside / path.name)
-    give_back_composition(aside)
-    log.info("begun anew; the run that was there is now %s", aside)
+    restore_composition(aside)
+    log.info("started again; the earlier run is now in %s", aside)
 
 
-def _is_of_another(path: Path) -> bool:
-    """A run that was put aside, or that lies below."""
+def _is_another_run(path: Path) -> bool:
+    """Return whether a path in a run's folder is a run that was put aside, or one that lies below it."""
     return path.stem == EARLIER or (path.is_dir() and any(path.rglob(SUMMARY)))
+
+
+@rank_zero_only
+def keep_composition(folder: Path) -> None:
+    """Copy .hydra beside the checkpoints, because a refused command overwrites it."""
+    if (folder / COMPOSITION).is_dir():
+        shutil.copytree(folder / COMPOSITION, folder / CHECKPOINTS / COMPOSITION, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""An optimiser that is gone on with has, with its state, the settings of before: those that have changed are set."""
+"""Apply changed settings to an optimizer whose state comes from a checkpoint."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,41 +6,47 @@ from typing import Any
 from pytorch_lightning import Trainer
 from torch.optim.lr_scheduler import LambdaLR
 
-from nmt.config.diff import changed, leaves
+from nmt.config.diff import find_changes, flatten_settings
 from nmt.errors import UserError
+from nmt.training.lightning_internals import is_last_batch_of_epoch
 
 CLASS = "optimizer._target_"
 
 
-def retuned(checkpoint: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
-    """Settings `optimizer.NAME`, and `schedule`, that are not what they were; another optimiser is refused."""
-    was, is_now = leaves(before).get(CLASS), leaves(now).get(CLASS)
-    if was != is_now:
+def changed_settings(checkpoint: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
+    """Return the names of changed settings of the optimizer, and "schedule" if one of its settings changed.
+
+    Raises:
+        UserError: the optimizer is of another class, which cannot use the state of the former one.
+    """
+    class_before, class_now = flatten_settings(before).get(CLASS), flatten_settings(now).get(CLASS)
+    if class_before != class_now:
         raise UserError(
-            f"ckpt_path={checkpoint}: what {was} remembers of its steps is nothing that {is_now} could go on with; "
-            f"init_from={checkpoint} starts from the weights"
+            f"ckpt_path={checkpoint}: the state of {class_before} in it is of no use to {class_now}. "
+            f"Fix: init_from={checkpoint} starts from the weights alone"
         )
-    keys = [key.split(".") for key in changed(before, now)]
-    own = {names[0] for group, *names in keys if group == "optimizer" and names}
-    return own | {group for group, *_ in keys if group == "schedule"}
+    keys = [key.split(".") for key in find_changes(before, now)]
+    of_optimizer = {names[0] for group, *names in keys if group == "optimizer" and names}
+    return of_optimizer | {group for group, *_ in keys if group == "schedule"}
 
 
-def retune(trainer: Trainer, settings: Mapping[str, Any], *, was_scheduled: bool) -> None:
-    """`settings` of the optimiser take effect; a rate keeps the part of it that its schedule has left, and a schedule
-    counts the epochs that are over, whether the run had it then or not."""
+def apply_settings(trainer: Trainer, settings: Mapping[str, Any], *, had_schedule: bool) -> None:
+    """Apply settings of the optimizer, and restart its schedule from the epochs already trained.
+
+    A learning rate keeps the factor that its schedule has reached.
+    """
     groups, schedules = trainer.optimizers[0].param_groups, trainer.lr_scheduler_configs
     for group in groups:
         base = group.get("initial_lr", group["lr"])
-        left = group["lr"] / base if base and schedules else 1.0
+        factor = group["lr"] / base if base and schedules else 1.0
         group |= settings
         group["initial_lr"] = settings.get("lr", base)
-        group["lr"] = left * group["initial_lr"]
-    for one in schedules:
-        schedule = one.scheduler
+        group["lr"] = factor * group["initial_lr"]
+    for config in schedules:
+        schedule = config.scheduler
         schedule.base_lrs = [group["initial_lr"] for group in groups]
         if isinstance(schedule, LambdaLR):
-            if not was_scheduled:
-                is_over = trainer.fit_loop.epoch_loop.batch_progress.is_last_batch  # a schedule steps with that batch
-                schedule.last_epoch = trainer.current_epoch + is_over
-            for group, factor in zip(groups, schedule.lr_lambdas, strict=True):
-                group["lr"] = group["initial_lr"] * factor(schedule.last_epoch)
+            if not had_schedule:  # an epoch counts from its last batch on, with which a schedule steps
+                schedule.last_epoch = trainer.current_epoch + is_last_batch_of_epoch(trainer)
+            for group, factor_after in zip(groups, schedule.lr_lambdas, strict=True):
+                group["lr"] = group["initial_lr"] * factor_after(schedule.last_epoch)

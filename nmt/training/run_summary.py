@@ -1,4 +1,4 @@
-"""What is said of a run, however it ends: summary.json, its loggers, the exit status."""
+"""summary.json of a run, which says how the run ended however it ends."""
 
 import logging
 import os
@@ -10,7 +10,6 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,122 +19,132 @@ from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.config.explain import explain
-from nmt.config.overrides import quoted
+from nmt.config.overrides import quote_value
 from nmt.data.batches import Batch
 from nmt.runs.folder import CANDIDATES, SUMMARY, read_summary
 from nmt.runs.job import IS_JOB
 from nmt.system.files import write_json, write_text
-from nmt.system.signals import ENDING, raising
-from nmt.system.slurm import WARNING, ending_signals, requeue
-from nmt.training.lightning_module import Training
-from nmt.training.resume import Before, keep_composition
+from nmt.system.signals import END_SIGNALS, raise_on_signals
+from nmt.system.slurm import TIME_WARNING, requeue, warning_signals
+from nmt.training.lightning_module import TrainingModule
+from nmt.training.resume import EarlierTraining, keep_composition
 
 log = logging.getLogger(__name__)
 
 
-@dataclass
-class Record:
-    """What is to be said of a run, and who is to be told how it ended."""
+class RunSummary:
+    """The entries of summary.json, and the loggers to close at the end.
 
-    folder: Path
-    summary: dict[str, Any]
-    loggers: list[Logger] = field(default_factory=list)
-    begun: bool = False  # until then the folder says what it said before
+    Until the run has started, the folder keeps the summary of the run before.
+    """
 
-    def begin(self) -> None:
-        self.begun = True
+    def __init__(self, folder: Path, entries: dict[str, Any]):
+        self.folder, self.entries = folder, entries
+        self.loggers: list[Logger] = []
+        self.started = False
+
+    def start(self) -> None:
+        """Write the file from now on; call this when nothing more can be refused."""
+        self.started = True
         self.write()
         keep_composition(self.folder)
 
+    def update(self, **entries: Any) -> None:
+        """Set entries and write the file."""
+        self.entries |= entries
+        self.write()
+
     @rank_zero_only
     def write(self) -> None:
-        if self.begun:
-            write_json(self.folder / SUMMARY, self.summary)
+        """Write the file, if the run has started."""
+        if self.started:
+            write_json(self.folder / SUMMARY, self.entries)
+
+    @property
+    def best_score(self) -> float | None:
+        """The validation score of the best checkpoint."""
+        return self.entries.get("best", {}).get("score")
 
 
-class Beginning(Callback):
-    """What was completed stays as it is until it is trained further: all that can be refused is refused before."""
+class StartOfTraining(Callback):
+    """Start the summary with the first batch, because everything that can be refused is refused before it."""
 
-    def __init__(self, record: Record):
-        self.record = record
+    def __init__(self, summary: RunSummary):
+        self.summary = summary
         self.trained = False
 
-    def on_train_batch_start(self, trainer: Trainer, module: Training, batch: Batch, batch_idx: int) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, batch: Batch, batch_idx: int) -> None:
+        """Start the summary, and store the vocabularies, once."""
         if self.trained:
             return
         self.trained = True
-        if not self.record.begun:
-            self.record.begin()
+        if not self.summary.started:
+            self.summary.start()
         if trainer.is_global_zero:
-            self._put_words(module)
-
-    def _put_words(self, module: Training) -> None:
-        folder = self.record.folder
-        for side, text in module.record["vocabularies"].items():
-            write_text(folder / f"{side}.tokenizer.json", text)
-        if module.candidates is not None:
-            module.candidates.save(folder / CANDIDATES)
+            folder = self.summary.folder
+            for side, text in pl_module.record["vocabularies"].items():
+                write_text(folder / f"{side}.tokenizer.json", text)
+            if pl_module.candidates is not None:
+                pl_module.candidates.save(folder / CANDIDATES)
 
 
 @contextmanager
-def recorded(folder: Path, before: Before) -> Iterator[Record]:
-    """Keeps `summary.json`: whatever happens, it says how the run ended; loggers are closed accordingly. What a run
-    that is completed, or to be put aside, says of itself is left until this one begins."""
-    begun = time.perf_counter()
-    begun_now = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "id": secrets.token_hex(6)}
-    summary = {"status": "running"} | begun_now | dict(before.told)
-    if before.of_another:
-        summary["went_on_with"] = before.of_another
-    record, stopped = Record(folder, summary), None
-    if not before.anew and read_summary(folder).get("status") != "completed":
-        record.begin()
+def keep_summary(folder: Path, earlier: EarlierTraining) -> Iterator[RunSummary]:
+    """Yield the summary of a run; at the end, write how it ended and close its loggers.
+
+    Signals that come while data are prepared or a test set is scored end the run too; training handles its own.
+    """
+    clock = time.perf_counter()
+    entries = {"status": "running", "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "id": secrets.token_hex(6)}
+    entries |= dict(earlier.summary)
+    if earlier.other_settings_from:
+        entries["went_on_with"] = earlier.other_settings_from
+    summary, exit_status = RunSummary(folder, entries), None
+    if not earlier.starts_again and read_summary(folder).get("status") != "completed":
+        summary.start()
     try:
-        # As data are prepared, an earlier stage is trained, or the run is scored; its training has its own way
-        with raising(SIGTERMException, *ENDING, *ending_signals()):
-            yield record
-        summary["status"] = "completed"
+        with raise_on_signals(SIGTERMException, *END_SIGNALS, *warning_signals()):
+            yield summary
+        entries["status"] = "completed"
     except BaseException as error:
-        stopped = _status_of_signal(error)
-        summary["status"] = "interrupted" if stopped else "failed"
-        told = f"stopped by {signal.Signals(stopped - 128).name}" if stopped else explain(error)
-        summary["error"] = told
-        summary["traceback"] = traceback.format_exc()
+        exit_status = _exit_status(error)
+        entries["status"] = "interrupted" if exit_status else "failed"
+        entries["error"] = f"stopped by {signal.Signals(exit_status - 128).name}" if exit_status else explain(error)
+        entries["traceback"] = traceback.format_exc()
         log.debug("the traceback", exc_info=True)
-        if stopped:
-            raise SystemExit(stopped) from error
+        if exit_status:
+            raise SystemExit(exit_status) from error
         raise
     finally:
-        summary["wall_seconds"] = round(before.seconds + time.perf_counter() - begun, 1)
-        with _told_of_a_full_disk():
-            record.write()
-        _close(record.loggers, exit_code=0 if summary["status"] == "completed" else 1)
-        if stopped == 128 + WARNING and rank_zero_only.rank == 0:
-            requeue()
-        if record.begun:
-            log.info("%s after %.0f s: %s", summary["status"], summary["wall_seconds"], folder)
-        if summary["status"] == "interrupted" and IS_JOB not in os.environ:
-            again = " resume=auto" if before.anew else ""  # or the same command would begin anew once more
-            log.info("to go on: the same command, with %s%s", _as_argument(folder), again)
+        entries["wall_seconds"] = round(earlier.seconds + time.perf_counter() - clock, 1)
+        _finish(summary, earlier, requeues=exit_status == 128 + TIME_WARNING)
 
 
-def _as_argument(folder: Path) -> str:
-    """Quoted, for Hydra and for the shell, where it has to be."""
-    place = str(folder)
-    is_plain = re.fullmatch(r"[-\w./:]+", place)
-    return shlex.quote(f"hydra.run.dir={place if is_plain else quoted(place)}")
-
-
-@contextmanager
-def _told_of_a_full_disk() -> Iterator[None]:
-    """What comes here is the end of a run, whose own error must not be lost."""
+def _finish(summary: RunSummary, earlier: EarlierTraining, *, requeues: bool) -> None:
+    """Write the summary, close the loggers, requeue the job, and log how to resume."""
+    status, folder = summary.entries["status"], summary.folder
     try:
-        yield
-    except OSError as error:
+        summary.write()
+    except OSError as error:  # a full disk must not hide the run's own error
         log.error("%s: cannot be written (%s)", error.filename, error.strerror)
+    _close(summary.loggers, exit_code=0 if status == "completed" else 1)
+    if requeues and rank_zero_only.rank == 0:
+        requeue()
+    if summary.started:
+        log.info("%s after %.0f s: %s", status, summary.entries["wall_seconds"], folder)
+    if status == "interrupted" and IS_JOB not in os.environ:
+        resume = " resume=auto" if earlier.starts_again else ""  # because resume=false would start again once more
+        log.info("to resume: the same command, with %s%s", _folder_argument(folder), resume)
 
 
-def _status_of_signal(error: BaseException | None) -> int | None:
-    """The exit status of a run told to stop; Lightning makes Ctrl-C an exit of its own, and SIGTERM one of status 0."""
+def _folder_argument(folder: Path) -> str:
+    """Return hydra.run.dir=FOLDER, quoted for Hydra and for the shell where it has to be."""
+    is_plain = re.fullmatch(r"[-\w./:]+", str(folder))
+    return shlex.quote(f"hydra.run.dir={folder if is_plain else quote_value(folder)}")
+
+
+def _exit_status(error: BaseException | None) -> int | None:
+    """Return 128 + the signal that stopped a run; Lightning turns Ctrl-C and SIGTERM into other exits."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return 128 + signal.SIGINT
@@ -146,8 +155,7 @@ def _status_of_signal(error: BaseException | None) -> int | None:
 
 
 def _close(loggers: list[Logger], exit_code: int) -> None:
-    """A W&B run left open would swallow the next job's."""
     for logger in loggers:
         logger.finalize("success" if exit_code == 0 else "failed")
         if isinstance(logger, WandbLogger) and rank_zero_only.rank == 0:
-            logger.experiment.finish(exit_code=exit_code)
+            logger.experiment.finish(exit_code=exit_code)  # because an open W&B run would swallow the next job's

@@ -6,11 +6,14 @@ from torch.optim import Adam
 
 
 class SparseAdam(Adam):
-    """Adam for dense and sparse gradients together. Of a parameter whose gradient is sparse only the rows in it move,
-    and only their moments change (torch.optim.SparseAdam, which takes no dense ones, does the same)."""
+    """Adam that updates only the rows present in a sparse gradient, and only the moments of these rows.
+
+    torch.optim.SparseAdam does the same for them, but refuses dense gradients.
+    """
 
     @torch.no_grad()
     def step(self, closure=None):
+        """Update all parameters; return what the closure returns."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -18,13 +21,13 @@ class SparseAdam(Adam):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None and parameter.grad.is_sparse:
-                    self._step_in_rows(parameter, group)
+                    self._update_rows(parameter, group)
                     parameter.grad = None
         super().step()
         return loss
 
-    def _step_in_rows(self, parameter: nn.Parameter, group: dict) -> None:
-        """m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,  w ← w − η √(1−β₂ᵗ)/(1−β₁ᵗ) · m / (√v + ε)"""
+    def _update_rows(self, parameter: nn.Parameter, group: dict) -> None:
+        """Apply m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,  w ← w − η √(1−β₂ᵗ)/(1−β₁ᵗ) · m / (√v + ε)."""
         state = self.state[parameter]
         if not state:
             state["step"] = torch.tensor(0.0)

@@ -1,4 +1,4 @@
-"""Weights of another run, moved by name: what is pretrained, what is fresh, and nothing in between."""
+"""Start from the weights of another run: each weight is moved by its name, or is named as fresh."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -9,28 +9,34 @@ from torch import Tensor, nn
 
 from nmt.data.parallel_text import SIDES, Sides
 from nmt.errors import ConfigurationError, UserError
-from nmt.runs.trained_model import Run
+from nmt.runs.trained_model import TrainedRun
 
 log = logging.getLogger(__name__)
 
+SHOWN = 4  # names in an error message
+
 
 class Transfer(NamedTuple):
-    """Names of parameters (and stored buffers)."""
+    """Names of the parameters and buffers that were moved, and of the others, which keep their initial values."""
 
     transferred: list[str]
     fresh: list[str]
 
 
 def initialize_from(path: str, model: nn.Module, languages: Sides, fresh: Sequence[str]) -> dict[str, object]:
-    """Gives `model` the weights of a run with the same vocabularies; what a run's summary should say of it."""
+    """Give `model` the weights of a run with the same vocabularies.
+
+    Returns:
+        What the run's summary says of it.
+    """
     try:
-        run = Run(path)
+        run = TrainedRun(path)
     except UserError as error:
         raise UserError(f"init_from: {error}") from error
     for side, ours, theirs in zip(SIDES, languages, run.languages, strict=True):
         if ours.vocabulary.to_json() != theirs.vocabulary.to_json():
             raise ConfigurationError(
-                f"init_from={path}: its {side} vocabulary is another; train both on the same data with the same "
+                f"init_from={path}: its {side} vocabulary is another. Fix: train both on the same data with the same "
                 "data.vocabulary"
             )
     moved = transfer(run.model.state_dict(), model, fresh, origin=f"init_from={path}")
@@ -39,51 +45,71 @@ def initialize_from(path: str, model: nn.Module, languages: Sides, fresh: Sequen
 
 
 def transfer(weights: Mapping[str, Tensor], model: nn.Module, fresh: Sequence[str], *, origin: str) -> Transfer:
-    """Every weight finds its place by name, or is an error. Those of `model` that match a pattern of `fresh` keep what
-    they were initialised with; a pattern that matches none is an error too."""
-    own = model.state_dict()
-    new = [name for name in own if any(fnmatchcase(name, pattern) for pattern in fresh)]
-    idle = [pattern for pattern in fresh if not any(fnmatchcase(name, pattern) for name in own)]
-    missing = [name for name in own if name not in weights and name not in new]
-    left_over = [name for name in weights if name not in own]
-    misfits = [
-        f"{name} {tuple(weights[name].shape)} there, {tuple(own[name].shape)} here"
-        for name in own
-        if name in weights and name not in new and weights[name].shape != own[name].shape
-    ]
-    if idle:
-        raise ConfigurationError(f"fresh={idle}: this model has no parameter of that name; it has {_some(own)}")
-    if missing:
-        raise ConfigurationError(f"{origin} lacks {_some(missing)}: name them in fresh=[…] if they are to start anew")
-    if left_over:
-        raise ConfigurationError(f"{origin} has {_some(left_over)}, for which this model has no place")
-    if misfits:
-        raise ConfigurationError(f"{origin} is of another size: {_some(misfits)}")
-    for names in _tied(model):
-        if 0 < len(set(names) & set(new)) < len(names):
-            raise ConfigurationError(
-                f"fresh={list(fresh)}: {' and '.join(names)} are one here; name all of them, or none"
-            )
-        if names[0] not in new and not all(weights[names[0]].equal(weights[name]) for name in names):
-            raise ConfigurationError(
-                f"{origin}: {' and '.join(names)} are one here, and differ there; tie them there too "
-                "(model.tie_embeddings), or name them in fresh=[…]"
-            )
-    moved = {name: weights[name] for name in own if name not in new}
+    """Copy weights into a model by their names.
+
+    Args:
+        weights: the weights of the other model.
+        model: it keeps its own initial values for all names that match a pattern of `fresh`.
+        fresh: patterns of names, such as `decoder.memory.*`.
+        origin: the setting that names the other run, for messages.
+
+    Raises:
+        ConfigurationError: a weight has no place, a place has no weight, or a pattern matches nothing.
+    """
+    state = model.state_dict()
+    new = [name for name in state if any(fnmatchcase(name, pattern) for pattern in fresh)]
+    _check_names(weights, state, new, fresh, origin)
+    _check_tied(weights, model, new, fresh, origin)
+    moved = {name: weights[name] for name in state if name not in new}
     if not moved:
         raise ConfigurationError(f"{origin}: fresh={list(fresh)} leaves nothing to take from it")
     model.load_state_dict(moved, strict=False)
     return Transfer(list(moved), new)
 
 
-def _tied(model: nn.Module) -> list[list[str]]:
-    """Names of parameters that have several."""
-    names: dict[int, list[str]] = {}
+def _check_names(
+    weights: Mapping[str, Tensor], state: Mapping[str, Tensor], new: list[str], fresh: Sequence[str], origin: str
+) -> None:
+    unused = [pattern for pattern in fresh if not any(fnmatchcase(name, pattern) for name in state)]
+    missing = [name for name in state if name not in weights and name not in new]
+    left_over = [name for name in weights if name not in state]
+    other_sizes = [
+        f"{name} {tuple(weights[name].shape)} there, {tuple(state[name].shape)} here"
+        for name in state
+        if name in weights and name not in new and weights[name].shape != state[name].shape
+    ]
+    if unused:
+        raise ConfigurationError(f"fresh={unused}: this model has no such parameter; it has {_first(list(state))}")
+    if missing:
+        raise ConfigurationError(
+            f"{origin}: lacks {_first(missing)}. Fix: name them in fresh=[…] to keep their initial values"
+        )
+    if left_over:
+        raise ConfigurationError(f"{origin}: has {_first(left_over)}, for which this model has no place")
+    if other_sizes:
+        raise ConfigurationError(f"{origin}: is of another size: {_first(other_sizes)}")
+
+
+def _check_tied(
+    weights: Mapping[str, Tensor], model: nn.Module, new: list[str], fresh: Sequence[str], origin: str
+) -> None:
+    """Refuse to split what is one parameter with several names in this model."""
+    names_of: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        names.setdefault(id(parameter), []).append(name)
-    return [of_one for of_one in names.values() if len(of_one) > 1]
+        names_of.setdefault(id(parameter), []).append(name)
+    for names in [names for names in names_of.values() if len(names) > 1]:
+        together = " and ".join(names)
+        if 0 < len(set(names) & set(new)) < len(names):
+            raise ConfigurationError(
+                f"fresh={list(fresh)}: {together} are one parameter here. Fix: name all of them, or none"
+            )
+        if names[0] not in new and not all(weights[names[0]].equal(weights[name]) for name in names):
+            raise ConfigurationError(
+                f"{origin}: {together} are one parameter here, and differ there. Fix: tie them there too "
+                "(model.tie_embeddings), or name them in fresh=[…]"
+            )
 
 
-def _some(names: Sequence[str], most: int = 4) -> str:
-    names = list(names)
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -1,1 +1,1 @@
-"""Translate text with trained models: loading, unknown words, long lines, 8-bit products."""
+"""Translate text with trained models: loading, long lines, unknown words, 8-bit products."""

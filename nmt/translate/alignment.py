@@ -1,12 +1,20 @@
-"""Alignments of words, from alignments of the pieces a model works with."""
+"""Alignments over words, from alignments over the pieces that a model works with."""
 
 import numpy as np
 
 
-def to_words(weights: np.ndarray, source_words: list[int], target_words: list[int]) -> np.ndarray:
-    """(target pieces, source pieces) → (target words, source words), given the word each piece belongs to.
+def merge_pieces(weights: np.ndarray, source_words: list[int], target_words: list[int]) -> np.ndarray:
+    """Return an alignment over words from an alignment over pieces.
 
-    A source word gets its pieces' weights together; a target word the mean of its pieces'.
+    A source word gets the sum of its pieces' weights. A target word gets the mean over its pieces.
+
+    Args:
+        weights: (target pieces, source pieces).
+        source_words: For each source piece the index of its word.
+        target_words: For each target piece the index of its word.
+
+    Returns:
+        (target words, source words).
     """
     if len(source_words) == source_words[-1] + 1 and len(target_words) == target_words[-1] + 1:
         return weights  # every piece is a word
@@ -15,15 +23,16 @@ def to_words(weights: np.ndarray, source_words: list[int], target_words: list[in
     return (target / target.sum(0)).T @ weights @ source
 
 
-def of_words(piece_values: np.ndarray, words: list[int]) -> np.ndarray:
-    """The sum over the pieces of each word."""
-    return np.bincount(words, weights=piece_values)
+def sum_pieces(values: np.ndarray, words: list[int]) -> np.ndarray:
+    """Return the sum of `values` over the pieces of each word."""
+    return np.bincount(words, weights=values)
 
 
-def links(weights: np.ndarray) -> list[tuple[int, int]]:
-    """One link (source, target) for each target word: to the source word with the most weight (Luong 2015 §5.4)."""
+def link_words(weights: np.ndarray) -> list[tuple[int, int]]:
+    """Link each target word to the source word with the most weight, as (source, target) (Luong 2015 §5.4)."""
     return [(int(row.argmax()), target) for target, row in enumerate(weights) if row.max(initial=0.0) > 0.0]
 
 
-def pharaoh(pairs: list[tuple[int, int]]) -> str:
-    return " ".join(f"{source}-{target}" for source, target in pairs)
+def format_pharaoh(links: list[tuple[int, int]]) -> str:
+    """Return links in Pharaoh format, such as `0-0 1-2`."""
+    return " ".join(f"{source}-{target}" for source, target in links)

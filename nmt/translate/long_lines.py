@@ -1,4 +1,4 @@
-"""Lines longer than a model should see at once are translated in parts, and put together again."""
+"""Split lines that are too long to be translated at once, and join the alignments of their parts."""
 
 import re
 
@@ -6,41 +6,45 @@ import numpy as np
 
 from nmt.data.vocabulary import Vocabulary
 
-ENDS_OF_PARTS = ".!?;:,。！？；：，、…"
-ESCAPED = re.compile(r"&(\w+|#\d+);$")
+CLAUSE_ENDS = ".!?;:,。！？；：，、…"
+MOSES_ESCAPE = re.compile(r"&(\w+|#\d+);$")  # such as l&apos; or &quot; whose ; ends no clause
 
 
-def in_parts(line: str, vocabulary: Vocabulary, longest: int) -> list[str]:
-    """Parts of at most `longest` pieces each, split where a sentence or clause ends if there is such a place in a
-    part's second half. A single word of more pieces is a part of its own."""
+def split_line(line: str, vocabulary: Vocabulary, max_pieces: int) -> list[str]:
+    """Split a line into parts of at most `max_pieces` pieces.
+
+    A part ends at the last sentence or clause end in its second half, if there is one. A single word of more than
+    `max_pieces` pieces is a part by itself.
+    """
     words = line.split()
     sizes = vocabulary.encode_flat(words)[1]
     parts, start = [], 0
     while start < len(words):
-        fitting = max(1, int(np.searchsorted(np.cumsum(sizes[start:]), longest, side="right")))
+        fitting = max(1, int(np.searchsorted(np.cumsum(sizes[start:]), max_pieces, side="right")))
         end = start + fitting
         if end < len(words):
-            end = _end_of_clause(words, start + (fitting + 1) // 2, end)
+            end = _find_clause_end(words, start + (fitting + 1) // 2, end)
         parts.append(" ".join(words[start:end]))
         start = end
     return parts
 
 
-def _end_of_clause(words: list[str], earliest: int, latest: int) -> int:
-    ends = [place for place in range(earliest, latest + 1) if _ends_a_part(words[place - 1])]
+def _find_clause_end(words: list[str], earliest: int, latest: int) -> int:
+    """Return the last clause end from `earliest` to `latest`, or `latest` if there is none."""
+    ends = [end for end in range(earliest, latest + 1) if _ends_clause(words[end - 1])]
     return ends[-1] if ends else latest
 
 
-def _ends_a_part(word: str) -> bool:
-    """What Moses escapes ends with a ; of its own: l&apos; &quot;"""
-    return word[-1] in ENDS_OF_PARTS and not ESCAPED.search(word)
+def _ends_clause(word: str) -> bool:
+    return word[-1] in CLAUSE_ENDS and not MOSES_ESCAPE.search(word)
 
 
 def block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:
+    """Return a matrix with the blocks along its diagonal and zeros elsewhere."""
     rows, columns = (sum(block.shape[side] for block in blocks) for side in (0, 1))
-    whole = np.zeros((rows, columns), dtype=blocks[0].dtype)
+    matrix = np.zeros((rows, columns), dtype=blocks[0].dtype)
     row = column = 0
     for block in blocks:
-        whole[row : row + block.shape[0], column : column + block.shape[1]] = block
+        matrix[row : row + block.shape[0], column : column + block.shape[1]] = block
         row, column = row + block.shape[0], column + block.shape[1]
-    return whole
+    return matrix

@@ -1,14 +1,20 @@
-"""Lines of n-best lists, number ||| text ||| score …, as Moses writes them: what parts the fields is written otherwise
-within a text, as Moses does with its |."""
+"""Lines of n-best lists as Moses writes them: number ||| text ||| score …, with ||| escaped within a text."""
 
-BETWEEN, PARTING, WITHIN = " ||| ", "|||", "&#124;&#124;&#124;"
-
-
-def nbest_line(number: int, text: str, *others: str) -> str:
-    return BETWEEN.join((str(number), text.replace(PARTING, WITHIN), *others))
+SEPARATOR = "|||"
+ESCAPED_SEPARATOR = "&#124;&#124;&#124;"
 
 
-def read_nbest_line(line: str) -> tuple[int, str, float]:
-    """Number, text and score; a ValueError where there are none. What follows the score is left out."""
-    number, text, score, *_ = f"{line} ".split(BETWEEN)  # the last of four may be empty, and its blank gone
-    return int(number), text.replace(WITHIN, PARTING), float(score)
+def format_nbest_line(number: int, text: str, *others: str) -> str:
+    """Return a line of an n-best list."""
+    return f" {SEPARATOR} ".join((str(number), text.replace(SEPARATOR, ESCAPED_SEPARATOR), *others))
+
+
+def parse_nbest_line(line: str) -> tuple[int, str, float]:
+    """Return number, text and score of a line; fields after the score are ignored.
+
+    Raises:
+        ValueError: A field is missing, or is not a number.
+    """
+    # append a space, because the last field may be empty and its space stripped
+    number, text, score, *_ = f"{line} ".split(f" {SEPARATOR} ")
+    return int(number), text.replace(ESCAPED_SEPARATOR, SEPARATOR), float(score)

@@ -1,197 +1,244 @@
-"""Translating lines of text: in batches of like length, in the order they came."""
+"""Translate lines of text: in batches of similar length, returned in the order of the input."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from nmt.data.batches import pad_rows, pad_source
+from nmt.data.candidate_lists import Candidates
 from nmt.data.parallel_text import Sides
-from nmt.data.text_files import in_blocks
+from nmt.data.text_files import split_into_blocks
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.model.translator import Translator
-from nmt.search.beam import Hypothesis, search
+from nmt.search.beam import Hypothesis, beam_search
 from nmt.search.ensemble import Ensemble
 from nmt.search.settings import Search
-from nmt.translate.alignment import of_words, to_words
-from nmt.translate.long_lines import block_diagonal, in_parts
+from nmt.translate.alignment import link_words, merge_pieces, sum_pieces
+from nmt.translate.long_lines import block_diagonal, split_line
 
-READ_AHEAD = 20  # batches sorted together
-LONGEST = 200  # pieces of a line that are translated at once
-BATCH_PIECES = 6000  # of a batch's source, padded: batches of long lines are smaller
+READ_AHEAD = 20  # batches that are read and sorted by length together
+MAX_PIECES = 200  # of a line that is translated at once; a longer line is split
+MAX_BATCH_PIECES = 6000  # source pieces of a batch, with padding: batches of long lines have fewer lines
 
 
 class Translation(NamedTuple):
-    """One translation of a line. Words and alignment end with the end symbol where the model saw or made one."""
+    """One translation of a line; words, scores and alignment contain the end symbols that `has_end` names."""
 
     source: list[str]
     target: list[str]
-    text: str  # as a person would write it
+    text: str  # detokenized, for a reader
     words: str  # as the model sees it, without the end symbol
     score: float
     log_probability: float
     alignment: np.ndarray  # (target, source)
-    word_scores: np.ndarray  # log-probability of each of `target`
-    ended: Sides  # whether a side ends with the model's own symbol: a text may spell it too
+    word_scores: np.ndarray  # log-probability of each word of `target`
+    has_end: Sides  # true for a side whose last word is the end symbol: a text may contain a word that looks like it
 
     @classmethod
-    def of_nothing(cls) -> "Translation":
-        """That of a blank line."""
+    def empty(cls) -> "Translation":
+        """Return the translation of a blank line."""
         nothing = np.zeros((0, 0), np.float32)
         return cls([], [], "", "", 0.0, 0.0, nothing, nothing.sum(1), Sides(False, False))
 
     def word_alignment(self) -> np.ndarray:
-        """Without the end symbols."""
-        rows, columns = len(self.target) - self.ended.target, len(self.source) - self.ended.source
+        """Return the alignment without the end symbols."""
+        rows, columns = len(self.target) - self.has_end.target, len(self.source) - self.has_end.source
         return self.alignment[:rows, :columns]
 
+    def to_dict(self, *, alignment: bool) -> dict[str, Any]:
+        """Return plain values for JSON, with the alignment matrix if `alignment` is true."""
+        values = {
+            "text": self.text,
+            "score": round(self.score, 5),
+            "log_probability": round(self.log_probability, 5),
+            "source_words": self.source,
+            "words": self.target,
+            "word_scores": [round(float(score), 5) for score in self.word_scores],
+            "links": [list(link) for link in link_words(self.word_alignment())],
+        }
+        return values | ({"alignment": np.round(self.alignment.astype(float), 4).tolist()} if alignment else {})
 
-class Line(NamedTuple):
-    """What was made of a line: its translations, best first; a blank line has none."""
 
+class TranslatedLine(NamedTuple):
+    """A line and its translations, best first; a blank line has none."""
+
+    source: str
     translations: list[Translation]
-    parts: int  # the line was too long for one if there are several
-    cut: bool  # a part was a single word that had to be cut
+    parts: int  # more than 1 if the line was too long to be translated at once
+    cut: bool  # true if a single word was too long and lost its end
 
 
 @dataclass
 class _Part:
-    line: int  # in the block
+    line: int  # index of its line in the block
     words: str
-    row: np.ndarray
-    begun: list[str]  # words its translations have to begin with
-    prefix: np.ndarray  # those words, as the model knows them
-    cut: bool
-    found: list[Translation]
+    pieces: np.ndarray
+    prefix: list[str]  # words its translations have to begin with
+    prefix_pieces: np.ndarray
+    cut: bool = False
+    translations: list[Translation] = field(default_factory=list)
 
 
 class TextTranslator:
-    """A model, or several as one, with its languages: text in, text out."""
+    """A model or an ensemble with its languages: text in, text out."""
 
     def __init__(
-        self, model: Translator | Ensemble, languages: Sides, *, source_end: bool, device: str = "cpu", candidates=None
+        self,
+        model: Translator | Ensemble,
+        languages: Sides,
+        *,
+        source_end: bool,
+        device: str = "cpu",
+        candidates: Candidates | None = None,
     ):
         self.model = model.to(device).eval()
         self.languages, self.source_end, self.device, self.candidates = languages, source_end, device, candidates
 
-    def __call__(self, lines: Iterable[str], how: Search, *, batch_size: int = 64) -> Iterator[list[Translation]]:
-        """The n best translations of each line, in order; a blank line has none."""
-        for line in self.lines(((line, None) for line in lines), how, batch_size=batch_size):
+    def __call__(self, lines: Iterable[str], search: Search, *, batch_size: int = 64) -> Iterator[list[Translation]]:
+        """Yield the n best translations of each line, in order; a blank line has none."""
+        for line in self.translate_lines(((line, None) for line in lines), search, batch_size=batch_size):
             yield line.translations
 
-    def lines(
+    def translate_lines(
         self,
         lines: Iterable[tuple[str, str | None]],
-        how: Search,
+        search: Search,
         *,
         batch_size: int = 64,
-        longest: int = LONGEST,
+        max_pieces: int = MAX_PIECES,
         read_ahead: int = READ_AHEAD,
-    ) -> Iterator[Line]:
-        """Of lines with the words their translations have to begin with. Memory does not grow with their number."""
-        seeds = count(how.seed)  # every batch draws anew
-        for block in in_blocks(lines, read_ahead * batch_size):
-            parts = self._parts(block, longest)
-            for batch in batches_of([len(part.row) for part in parts], batch_size):
-                self._translate([parts[index] for index in batch], replace(how, seed=next(seeds)))
-            yield from self._whole_lines(parts, len(block))
+    ) -> Iterator[TranslatedLine]:
+        """Translate lines, in order; the memory used does not depend on their number.
 
-    def _whole_lines(self, parts: list[_Part], lines: int) -> list[Line]:
-        of_line: list[list[_Part]] = [[] for _ in range(lines)]
-        for part in parts:
-            of_line[part.line].append(part)
-        return [
-            Line(self._joined([part.found for part in own]), len(own), any(part.cut for part in own)) for own in of_line
-        ]
+        Args:
+            lines: Each line with the words that its translations have to begin with, or None.
+            search: How to search.
+            batch_size: The most lines of a batch.
+            max_pieces: The most pieces of a line that is translated at once.
+            read_ahead: Batches that are read and sorted by length together.
+        """
+        seeds = count(search.seed)  # another seed for each batch, or all would draw the same
+        for block in split_into_blocks(lines, read_ahead * batch_size):
+            parts = self._split(block, max_pieces)
+            for batch in batch_by_length([len(part.pieces) for part in parts], batch_size):
+                self._translate([parts[index] for index in batch], replace(search, seed=next(seeds)))
+            yield from self._join_lines(block, parts)
 
-    def _parts(self, lines: list[tuple[str, str | None]], longest: int) -> list[_Part]:
-        """Of all lines that are not blank; a line's prefix belongs to its first part."""
+    def _split(self, lines: list[tuple[str, str | None]], max_pieces: int) -> list[_Part]:
+        """Return the parts of all lines that are not blank; the prefix of a line belongs to its first part."""
         source, target = self.languages
         preprocessed = [source.preprocessing(line) for line, _ in lines]
         parts = []
-        nothing: tuple[list[str], np.ndarray] = ([], np.zeros(0, dtype=np.int64))
-        for number, (words, row) in enumerate(zip(preprocessed, source.vocabulary.encode(preprocessed), strict=True)):
-            if not len(row):
+        no_prefix: tuple[list[str], np.ndarray] = ([], np.zeros(0, dtype=np.int64))
+        for number, (words, pieces) in enumerate(
+            zip(preprocessed, source.vocabulary.encode(preprocessed), strict=True)
+        ):
+            if not len(pieces):
                 continue
-            begun = target.preprocessing(lines[number][1] or "")
-            prefix = (begun.split(), target.vocabulary.encode([begun])[0]) if begun else nothing
-            if len(row) <= longest:
-                parts.append(_Part(number, words, row, *prefix, False, []))
+            start = target.preprocessing(lines[number][1] or "")
+            prefix = (start.split(), target.vocabulary.encode([start])[0]) if start else no_prefix
+            if len(pieces) <= max_pieces:
+                parts.append(_Part(number, words, pieces, *prefix))
                 continue
-            for text in in_parts(words, source.vocabulary, longest):
-                row = source.vocabulary.encode([text])[0]
-                parts.append(_Part(number, text, row[:longest], *prefix, len(row) > longest, []))
-                prefix = nothing
+            for text in split_line(words, source.vocabulary, max_pieces):
+                pieces = source.vocabulary.encode([text])[0]
+                parts.append(_Part(number, text, pieces[:max_pieces], *prefix, cut=len(pieces) > max_pieces))
+                prefix = no_prefix
         return parts
 
-    def _translate(self, parts: list[_Part], how: Search) -> None:
-        source, lengths = pad_source(*pad_rows([part.row for part in parts]), source_end=self.source_end)
+    def _translate(self, parts: list[_Part], search: Search) -> None:
+        source, lengths = pad_source(*pad_rows([part.pieces for part in parts]), source_end=self.source_end)
         prefixes = None
-        if any(part.begun for part in parts):
-            prefixes = torch.from_numpy(pad_rows([part.prefix for part in parts])[0]).to(self.device)
-        model, source = self.model, source.to(self.device)
-        found = search(model, source, lengths, how, prefixes=prefixes, candidates=self.candidates)
-        for part, hypotheses in zip(parts, found, strict=True):
-            part.found = [self.spell(part.words, part.row, hypothesis, part.begun) for hypothesis in hypotheses]
+        if any(part.prefix for part in parts):
+            prefixes = torch.from_numpy(pad_rows([part.prefix_pieces for part in parts])[0]).to(self.device)
+        nbest = beam_search(
+            self.model, source.to(self.device), lengths, search, prefixes=prefixes, candidates=self.candidates
+        )
+        for part, hypotheses in zip(parts, nbest, strict=True):
+            part.translations = [
+                self.build_translation(part.words, part.pieces, hypothesis, part.prefix) for hypothesis in hypotheses
+            ]
 
-    def spell(self, line: str, source: np.ndarray, best: Hypothesis, begun: Sequence[str] = ()) -> Translation:
-        """A hypothesis in words, beside those of the line; the vocabulary may know neither these nor the words that the
-        translation had to begin with."""
-        own, vocabulary = line.split(), self.languages.target.vocabulary
-        of_begun = vocabulary.word_of_piece_in(list(begun))
-        free = best.words[len(of_begun) :]
-        places = [
-            self.languages.source.vocabulary.word_of_piece_in(own)[: len(source)],
-            [*of_begun, *(len(begun) + place for place in vocabulary.word_of_piece(free))],
-        ]
-        words = [own, [*begun, *vocabulary.words(free)]]
-        said = " ".join(words[1])
-        ended = Sides(best.alignment.shape[1] > len(source), best.alignment.shape[0] > len(best.words))
-        for side, has_end in enumerate(ended):
-            places[side] += [len(words[side])] * has_end
-            words[side] += [SPECIAL[END]] * has_end
+    def build_translation(
+        self, line: str, source: np.ndarray, hypothesis: Hypothesis, prefix: Sequence[str] = ()
+    ) -> Translation:
+        """Turn a hypothesis over pieces into words and text.
+
+        Words of the line and of the prefix stay as written, because the vocabulary may not contain them.
+
+        Args:
+            line: The preprocessed line.
+            source: Its pieces.
+            hypothesis: The hypothesis.
+            prefix: The words that the hypothesis had to begin with.
+        """
+        vocabulary = self.languages.target.vocabulary
+        prefix_places = vocabulary.map_pieces_of_words(list(prefix))
+        free = hypothesis.words[len(prefix_places) :]
+        words = Sides(line.split(), [*prefix, *vocabulary.words(free)])
+        places = Sides(  # for each piece the index of its word
+            self.languages.source.vocabulary.map_pieces_of_words(words.source)[: len(source)],
+            [*prefix_places, *(len(prefix) + place for place in vocabulary.map_pieces_to_words(free))],
+        )
+        joined = " ".join(words.target)
+        target_size, source_size = hypothesis.alignment.shape
+        has_end = Sides(source_size > len(source), target_size > len(hypothesis.words))
+        for side_words, side_places, ends in zip(words, places, has_end, strict=True):
+            if ends:
+                side_places.append(len(side_words))
+                side_words.append(SPECIAL[END])
         return Translation(
             *words,
-            text=self.languages.target.preprocessing.restore(said),
-            words=said,
-            score=best.score,
-            log_probability=best.log_probability,
-            alignment=to_words(best.alignment, *places),
-            word_scores=of_words(best.word_scores, places[1]),
-            ended=ended,
+            text=self.languages.target.preprocessing.restore(joined),
+            words=joined,
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            alignment=merge_pieces(hypothesis.alignment, *places),
+            word_scores=sum_pieces(hypothesis.word_scores, places.target),
+            has_end=has_end,
         )
 
-    def _joined(self, parts: list[list[Translation]]) -> list[Translation]:
-        """The parts' best as one, their second best as one, …; without end symbols. Scores are means over the parts."""
+    def _join_lines(self, lines: list[tuple[str, str | None]], parts: list[_Part]) -> list[TranslatedLine]:
+        parts_of_line: list[list[_Part]] = [[] for _ in lines]
+        for part in parts:
+            parts_of_line[part.line].append(part)
+        return [
+            TranslatedLine(line, self._join_nbest(own_parts), len(own_parts), any(part.cut for part in own_parts))
+            for (line, _), own_parts in zip(lines, parts_of_line, strict=True)
+        ]
+
+    def _join_nbest(self, parts: list[_Part]) -> list[Translation]:
+        """Join the best translations of the parts, then the second best, and so on."""
         if len(parts) == 1:
-            return parts[0]
-        return [self._join(ranked) for ranked in zip(*parts, strict=False)]
+            return parts[0].translations
+        return [self._join(ranked) for ranked in zip(*(part.translations for part in parts), strict=False)]
 
     def _join(self, parts: tuple[Translation, ...]) -> Translation:
+        """Join translations of parts, without end symbols; the score is the mean of their scores."""
         alignments = [part.word_alignment() for part in parts]
-        said = " ".join(part.words for part in parts if part.words)
+        sizes = [alignment.shape for alignment in alignments]
+        joined = " ".join(part.words for part in parts if part.words)
         return Translation(
-            source=[word for part, own in zip(parts, alignments, strict=True) for word in part.source[: own.shape[1]]],
-            target=said.split(),
-            text=self.languages.target.preprocessing.restore(said),
-            words=said,
+            source=[word for part, (_, columns) in zip(parts, sizes, strict=True) for word in part.source[:columns]],
+            target=joined.split(),
+            text=self.languages.target.preprocessing.restore(joined),
+            words=joined,
             score=float(np.mean([part.score for part in parts])),
             log_probability=sum(part.log_probability for part in parts),
             alignment=block_diagonal(alignments),
-            word_scores=np.concatenate(
-                [part.word_scores[: own.shape[0]] for part, own in zip(parts, alignments, strict=True)]
-            ),
-            ended=Sides(False, False),
+            word_scores=np.concatenate([part.word_scores[:rows] for part, (rows, _) in zip(parts, sizes, strict=True)]),
+            has_end=Sides(False, False),
         )
 
 
-def batches_of(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Indices, those of like length together."""
+def batch_by_length(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Yield batches of at most `size` indices, shortest lines first; batches of long lines are smaller."""
     order = np.argsort(lengths, kind="stable").tolist()
     while order:
-        fitting = max(1, min(size, BATCH_PIECES // (lengths[order[min(size, len(order)) - 1]] + 1)))
+        fitting = max(1, min(size, MAX_BATCH_PIECES // (lengths[order[min(size, len(order)) - 1]] + 1)))
         yield order[:fitting]
         order = order[fitting:]

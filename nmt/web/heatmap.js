@@ -1,109 +1,150 @@
 "use strict";
 
-/** An element; children that are strings become text, never markup. */
-function make(tag, attributes = {}, ...children) {
-  return filled(document.createElement(tag), attributes, children);
-}
+const isWide = (character) => character.codePointAt(0) >= 0x2e80;
+const countEms = (word) =>
+  [...word].reduce((sum, character) => sum + (isWide(character) ? 1 : 0.56), 0);
+const getEndClass = (words, index) =>
+  index === words.length - 1 && words[index] === "</s>" ? "end" : "";
+const getWord = (words, index) => words[index] ?? "";
 
-function filled(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "looks") Object.assign(element.style, value);
-    else if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value !== undefined && value !== null) element.setAttribute(name, value);
-  }
-  element.append(...children.filter(child => child !== null && child !== undefined && child !== false));
-  return element;
-}
-
-const minus = text => text.replace("-", "−");
-
-const isWide = character => character.codePointAt(0) >= 0x2e80;
-const ems = word => [...word].reduce((sum, character) => sum + (isWide(character) ? 1 : 0.56), 0);
-const atEnd = (words, place) => place === words.length - 1 && words[place] === "</s>" ? "end" : "";
-const wordAt = (words, place) => words[place] ?? "";
-
-const MOST_TOLD = 3, LEAST_TOLD = 0.05; /* of the source words that a target word attends to */
+const MAX_WORDS_IN_READOUT = 3;
+const MIN_WEIGHT_IN_READOUT = 0.05;
 
 /**
- * Source words across, target words down, weight as shade; what is pointed at or has the focus is read out below.
- * `weights` has a row for each target word; `probabilities`, of the target words, may lack.
+ * Draw attention as a table: source words in columns, target words in rows, weights as shades.
+ * The readout below describes the word or square under the pointer or with the focus.
+ *
+ * attention: { source, target, weights, probabilities, digits }; `weights` has a row for each
+ * target word; `probabilities` of the target words are optional.
  */
-function heatmap(found, name) {
-  const { source, target, weights } = found;
-  if (!weights.flat().some(weight => weight > 0)) {
-    return make("p", { class: "soft small" }, "This model attends to nothing.");
+function makeHeatmap(attention, name) {
+  if (!attention.weights.flat().some((weight) => weight > 0)) {
+    return make("p", { class: "soft small" }, "This model has no attention weights.");
   }
-  const heads = weights[0].map((_, column) =>
-    make("th", { scope: "col", class: atEnd(source, column), title: source[column] },
-      make("span", { dir: "auto" }, wordAt(source, column))));
-  const readout = make("div", { class: "readout", "aria-live": "polite" });
-  const told = readingOut(found, heads, readout);
-  const rows = weights.map((row, place) => make("tr", { "data-row": place },
-    make("th", {
-      scope: "row", class: atEnd(target, place), title: target[place], dir: "auto", tabindex: "0",
-      onfocus: () => told.row(place), onblur: told.nothing,
-    }, wordAt(target, place)), ...row.map(squareOf)));
-  const looks = `heatmap ${looksOf(source)}`;
-  const table = make("table", { class: looks, onpointerover: told.pointed, onpointerleave: told.nothing },
-    make("caption", { class: "unseen" }, `Attention of ${name}: source words across, translated words down`),
-    make("thead", {}, make("tr", {}, make("td", { looks: { background: "none" } }), ...heads)),
-    make("tbody", {}, ...rows));
-  const scrolled = { class: "scroll", tabindex: "0", role: "group", "aria-label": `Attention of ${name}` };
-  return make("div", {}, make("div", scrolled, table), readout);
+  const heads = makeSourceHeads(attention);
+  const element = make("div", { class: "readout", "aria-live": "polite" });
+  const readout = makeReadout(attention, heads, element);
+  const table = makeHeatmapTable(attention, name, heads, readout);
+  const scroll = {
+    class: "scroll",
+    tabindex: "0",
+    role: "group",
+    "aria-label": `Attention of ${name}`,
+  };
+  return make("div", {}, make("div", scroll, table), element);
 }
 
-function looksOf(source) {
+function makeHeatmapTable(attention, name, heads, readout) {
+  const corner = make("td", { style: { background: "none" } });
+  return make(
+    "table",
+    {
+      class: `heatmap ${getSizeClasses(attention.source)}`,
+      onpointerover: readout.showTarget,
+      onpointerleave: readout.clear,
+    },
+    make(
+      "caption",
+      { class: "visually-hidden" },
+      `Attention of ${name}: source words in columns, target words in rows`,
+    ),
+    make("thead", {}, make("tr", {}, corner, ...heads)),
+    make("tbody", {}, ...makeTargetRows(attention, readout)),
+  );
+}
+
+/** Return the classes that shrink squares for long sentences and turn long source words. */
+function getSizeClasses(source) {
   const size = source.length > 30 ? "many" : source.length < 12 ? "few" : "";
-  return `${source.some(word => ems(word) > 1.8) ? "long" : ""} ${size}`;
+  return `${source.some((word) => countEms(word) > 1.8) ? "long" : ""} ${size}`;
 }
 
-function squareOf(weight, column) {
-  const square = make("td", { "data-column": column }, make("span", { class: "unseen" }, weight.toFixed(2)));
+function makeSourceHeads({ source, weights }) {
+  return weights[0].map((_, column) => {
+    const word = make("span", { dir: "auto" }, getWord(source, column));
+    const end = getEndClass(source, column);
+    return make("th", { scope: "col", class: end, title: source[column] }, word);
+  });
+}
+
+function makeTargetRows({ target, weights }, readout) {
+  return weights.map((row, index) => {
+    const attributes = {
+      scope: "row",
+      class: getEndClass(target, index),
+      title: target[index],
+      dir: "auto",
+      tabindex: "0",
+      onfocus: () => readout.showRow(index),
+      onblur: readout.clear,
+    };
+    const head = make("th", attributes, getWord(target, index));
+    return make("tr", { "data-row": index }, head, ...row.map(makeSquare));
+  });
+}
+
+function makeSquare(weight, column) {
+  const text = make("span", { class: "visually-hidden" }, weight.toFixed(2));
+  const square = make("td", { "data-column": column }, text);
   square.style.setProperty("--weight", Math.min(1, weight));
   return square;
 }
 
-/** What writes below the table, and marks in its head, a row, a square, what an event points at, or nothing. */
-function readingOut(found, heads, readout) {
-  const shade = shares => heads.forEach((head, column) => {
-    head.classList.remove("pointed");
-    head.firstChild.style.background = shares ? `rgb(var(--heat) / ${(shares[column] * 0.45).toFixed(3)})` : "";
+/** Return functions that write the readout and highlight the source words it names. */
+function makeReadout(attention, heads, element) {
+  const clear = () => {
+    shadeHeads(heads, null);
+    const ramp = make("span", { class: "ramp" });
+    element.replaceChildren("0", ramp, "1 · point at a word or a square");
+  };
+  const showRow = (row) => {
+    shadeHeads(heads, attention.weights[row]);
+    element.replaceChildren(...describeRow(attention, row));
+  };
+  const showSquare = (row, column) => {
+    shadeHeads(heads, attention.weights[row]);
+    heads[column].classList.add("highlighted");
+    const weight = describeWeight(" ← ", attention, row, column);
+    element.replaceChildren(getWord(attention.target, row), ...weight);
+  };
+  const showTarget = (event) => {
+    const row = event.target.closest("[data-row]");
+    const square = event.target.closest("[data-column]");
+    if (square) showSquare(Number(row.dataset.row), Number(square.dataset.column));
+    else if (row) showRow(Number(row.dataset.row));
+    else clear();
+  };
+  clear();
+  return { clear, showRow, showTarget };
+}
+
+function shadeHeads(heads, weights) {
+  heads.forEach((head, column) => {
+    const opacity = weights ? (weights[column] * 0.45).toFixed(3) : 0;
+    head.classList.remove("highlighted");
+    head.firstChild.style.background = weights ? `rgb(var(--heat) / ${opacity})` : "";
   });
-  const nothing = () => {
-    shade(null);
-    readout.replaceChildren("0", make("span", { class: "ramp" }), "1 · point at a word or a square");
-  };
-  const row = place => {
-    shade(found.weights[place]);
-    readout.replaceChildren(...rowInWords(found, place));
-  };
-  const square = (place, column) => {
-    shade(found.weights[place]);
-    heads[column].classList.add("pointed");
-    readout.replaceChildren(wordAt(found.target, place), ...weightInWords(" ← ", found, place, column));
-  };
-  const pointed = event => {
-    const line = event.target.closest("[data-row]"), cell = event.target.closest("[data-column]");
-    if (cell) square(Number(line.dataset.row), Number(cell.dataset.column));
-    else if (line) row(Number(line.dataset.row));
-    else nothing();
-  };
-  nothing();
-  return { nothing, row, pointed };
 }
 
-/** A target word, the source words that it attends to most, and its probability where that is known. */
-function rowInWords(found, place) {
-  const { target, weights, probabilities, digits } = found;
-  const attended = mostOf(weights[place]).flatMap((column, number) =>
-    weightInWords(number ? " · " : " ← ", found, place, column));
-  const likely = probabilities ? [" · probability ", make("b", {}, probabilities[place].toFixed(digits))] : [];
-  return [wordAt(target, place), ...attended, ...likely];
+/** Describe a target word: the source words with most weight, and its probability if known. */
+function describeRow(attention, row) {
+  const { target, weights, probabilities, digits } = attention;
+  const sources = findLargestWeights(weights[row]).flatMap((column, rank) =>
+    describeWeight(rank ? " · " : " ← ", attention, row, column),
+  );
+  const probability = probabilities
+    ? [" · probability ", make("b", {}, probabilities[row].toFixed(digits))]
+    : [];
+  return [getWord(target, row), ...sources, ...probability];
 }
 
-const weightInWords = (sign, { source, weights, digits }, place, column) =>
-  [`${sign}${wordAt(source, column)} `, make("b", {}, weights[place][column].toFixed(digits))];
+function describeWeight(sign, { source, weights, digits }, row, column) {
+  const weight = make("b", {}, weights[row][column].toFixed(digits));
+  return [`${sign}${getWord(source, column)} `, weight];
+}
 
-const mostOf = shares => [...shares.keys()].sort((one, other) => shares[other] - shares[one]).slice(0, MOST_TOLD)
-  .filter(column => shares[column] >= LEAST_TOLD);
+const findLargestWeights = (weights) =>
+  [...weights.keys()]
+    .sort((one, other) => weights[other] - weights[one])
+    .slice(0, MAX_WORDS_IN_READOUT)
+    .filter((column) => weights[column] >= MIN_WEIGHT_IN_READOUT);

@@ -1,194 +1,285 @@
 "use strict";
-const ON_A_PAGE = 20, STEPS_OF_SCORE = 2;
 
-const bytesOf = text => {
-  const raw = atob(text), bytes = new Uint8Array(raw.length);
-  for (let at = 0; at < raw.length; at++) bytes[at] = raw.charCodeAt(at);
-  return bytes;
+const SENTENCES_PER_PAGE = 20;
+const SEARCH_DELAY = 120; // milliseconds
+const ORDERS = {
+  apart: "largest difference",
+  worse: "first is better",
+  better: "second is better",
+  number: "order of the test set",
+  low: "lowest BLEU of the second",
+  long: "longest source",
 };
 
-/** What nmt/report/render/page_payload.py deflated. */
-async function inflated(text) {
-  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
+/** The part of the page that compares the translations of two or more runs. */
+class SentenceBrowser {
+  constructor() {
+    this.first = baselineRun;
+    this.second = findOtherRun();
+    this.others = new Set();
+    this.order = "apart";
+    this.search = "";
+    this.page = 0;
+    this.selection = [];
+    this.updates = 0;
+    this.tally = make("div", { class: "tally" });
+    this.list = make("div", { id: "list" });
+    this.body = make("div", {}, this.tally, this.list);
+  }
 
-const unpacked = async text => JSON.parse(new TextDecoder().decode(await inflated(text)));
+  get shownRuns() {
+    return [...new Set([this.first, this.second, ...this.others])];
+  }
 
-/** Each asked for once. */
-function remembered(find) {
-  const found = new Map();
-  return key => {
-    if (!found.has(key)) found.set(key, find(key));
-    return found.get(key);
-  };
-}
-
-const readElement = remembered(id => JSON.parse(document.getElementById(`data_${id}`).textContent));
-const texts = () => readElement("sentences");
-const sideBySide = remembered(async () => (await Promise.all(texts().hypotheses.map(unpacked))).flat());
-const hypothesesOf = remembered(async run => (await sideBySide("")).map(row => row[run]));
-const sourceWordsOf = remembered(split => unpacked(texts().source_words[split]));
-const scoresOf = remembered(run => bytesOf(texts().scores[run]));
-const shared = remembered(key => unpacked(texts()[key]));
-const rankOf = remembered(() => new Map(readElement("alignments").order.map((sentence, rank) => [sentence, rank])));
-
-const chunkOf = remembered(async key => {
-  const [run, number] = key.split(" ").map(Number), bytes = await inflated(readElement("alignments").runs[run][number]);
-  const end = bytes.indexOf(0), heads = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end)));
-  let at = end + 1;
-  return heads.map(([rows, columns, words]) => ({
-    words, weights: Array.from({ length: rows }, () => bytes.subarray(at, at += columns)),
-  }));
-});
-
-/** Of a run's translation of a sentence; null where there was no room for it, or it could not be read. */
-async function alignmentOf(run, sentence) {
-  const { together, runs } = readElement("alignments"), rank = rankOf("").get(sentence);
-  if (rank === undefined || !runs[run]) return null;
-  const { words, weights } = (await chunkOf(`${run} ${Math.floor(rank / together)}`))[rank % together];
-  const said = (await hypothesesOf(run))[sentence];
-  return {
-    source: (await sourceWordsOf(texts().split_of_run[run]))[sentence],
-    target: words || [...said.split(/\s+/).filter(Boolean), "</s>"],
-    weights: weights.map(row => Array.from(row, byte => byte / 255)),
-    digits: 2,
-  };
-}
-
-/** The part of the page where translations stand side by side. */
-function sentenceBrowser(runs, baseline, count) {
-  const other = runs.findIndex(run => run.system !== runs[baseline].system);
-  const state = { a: baseline, b: other >= 0 ? other : runs.length > 1 ? baseline + 1 : baseline, also: new Set(), order: "apart", search: "", page: 0, wanted: [] };
-  const options = () => runs.map((run, place) => make("option", { value: place }, run.name));
-  const a = make("select", { id: "first" }, ...options()), b = make("select", { id: "second" }, ...options());
-  [a.value, b.value] = [state.a, state.b];
-  const order = make("select", { id: "order" }, ...[
-    ["apart", "furthest apart"], ["worse", "first is better"], ["better", "second is better"], ["number", "test set's order"],
-    ["low", "lowest BLEU of the second"], ["long", "longest source"],
-  ].map(([value, text]) => make("option", { value }, text)));
-  const search = make("input", { type: "search", id: "search", placeholder: "words of source, reference or translation" });
-  const also = make("details", { class: "menu" }, make("summary", {}, "Also show"),
-    make("div", {}, ...runs.map((run, place) => make("label", {}, make("input", {
-      type: "checkbox", name: "also", value: place, onchange: event => {
-        state.also[event.target.checked ? "add" : "delete"](place);
-        refresh();
-      },
-    }), run.name))));
-  const tally = make("div", { class: "tally" }), list = make("div", { id: "list" });
-  const shown = () => [...new Set([state.a, state.b, ...state.also])];
-
-  /** Numbers of the sentences that are found, in order. */
-  async function selected() {
-    const [sources, references] = [await shared("sources"), await shared("references")];
-    const needle = state.search.trim().toLowerCase();
-    let numbers = Array.from({ length: count }, (_, number) => number);
-    if (needle) {
-      const heaps = [sources, references, ...await Promise.all(shown().map(hypothesesOf))];
-      numbers = numbers.filter(number => heaps.some(heap => heap[number].toLowerCase().includes(needle)));
-    }
-    const first = scoresOf(state.a), second = scoresOf(state.b);
-    const keys = {
-      apart: number => -Math.abs(second[number] - first[number]), better: number => first[number] - second[number],
-      worse: number => second[number] - first[number], number: number => number, low: number => second[number],
-      long: number => -sources[number].length,
+  makeControls() {
+    const names = Object.fromEntries(runs.map((run, index) => [index, run.name]));
+    const makeChoice = (title, key, texts, convert) => {
+      const choose = (value) => {
+        this[key] = convert(value);
+        this.update();
+      };
+      return make("label", {}, title, makeSelect(key, texts, this[key], choose));
     };
-    const key = keys[state.order];
-    return numbers.sort((one, other) => key(one) - key(other) || one - other);
+    const boxes = runs.map((run, index) =>
+      makeCheckbox(run.name, index, this.others, () => this.update(), "also"),
+    );
+    return make(
+      "div",
+      { class: "controls" },
+      makeChoice("First", "first", names, Number),
+      makeChoice("Second", "second", names, Number),
+      makeChoice("Order", "order", ORDERS, String),
+      make("label", {}, "Search", this.makeSearch()),
+      runs.length > 2 ? makeMenu({}, "Also show", boxes) : null,
+    );
   }
 
-  let asked = 0;
-  async function refresh() {
-    const now = ++asked, found = await selected();
-    if (now !== asked) return;
-    state.wanted = found;
-    state.page = 0;
-    await show();
-  }
-
-  async function show() {
-    const from = state.page * ON_A_PAGE, numbers = state.wanted.slice(from, from + ON_A_PAGE), now = asked;
-    const said = new Map(await Promise.all(shown().map(async run => [run, await hypothesesOf(run)])));
-    const [sources, references] = [await shared("sources"), await shared("references")];
-    if (now !== asked) return;
-    list.replaceChildren(...numbers.map(number => article(number, sources[number], references[number], said)));
-    if (!numbers.length) list.replaceChildren(make("p", { class: "soft" }, `No sentence holds “${state.search.trim()}”.`));
-    tell(from, numbers.length);
-  }
-
-  function tell(from, here) {
-    const first = scoresOf(state.a), second = scoresOf(state.b);
-    const better = state.wanted.filter(number => second[number] > first[number]).length;
-    const worse = state.wanted.filter(number => second[number] < first[number]).length;
-    const total = state.wanted.length, same = total - better - worse;
-    const bar = (size, colour) => make("i", { looks: { width: `${100 * size / Math.max(1, total)}%`, background: colour } });
-    const turn = step => { state.page += step; show().then(() => document.getElementById("sentences").scrollIntoView()); };
-    tally.replaceChildren(
-      make("span", {}, "second better ", make("b", {}, better.toLocaleString("en")), ", first better ", make("b", {}, worse.toLocaleString("en")),
-        ", the same ", make("b", {}, same.toLocaleString("en"))),
-      make("span", { class: "split", "aria-hidden": "true" }, bar(better, "var(--c2)"), bar(same, "var(--line)"), bar(worse, "var(--c1)")),
-      make("span", { class: "pager" },
-        make("span", {}, here ? `${(from + 1).toLocaleString("en")}–${(from + here).toLocaleString("en")} of ${total.toLocaleString("en")}` : "none"),
-        make("button", { class: "plain", type: "button", id: "back", "aria-label": "previous sentences", disabled: state.page === 0, onclick: () => turn(-1) }, "←"),
-        make("button", { class: "plain", type: "button", id: "on", "aria-label": "next sentences", disabled: from + here >= total, onclick: () => turn(1) }, "→")));
-  }
-
-  /** A text with what was searched for marked, and its words that differ underlined. */
-  function written(words) {
-    const needle = state.search.trim().toLowerCase();
-    return words.map(([word, differs]) => {
-      const hit = needle && word.trim() && (needle.includes(" ") ? needle.split(/\s+/) : [needle]).some(part => part && word.toLowerCase().includes(part));
-      const inner = hit ? make("mark", {}, word) : word;
-      return differs ? make("span", { class: "differs" }, inner) : inner;
+  makeSearch() {
+    let timer;
+    const search = make("input", {
+      type: "search",
+      id: "search",
+      placeholder: "words in source, reference or translation",
+      oninput: () => {
+        clearTimeout(timer);
+        timer = setTimeout(() => {
+          this.search = search.value.trim();
+          this.update();
+        }, SEARCH_DELAY);
+      },
     });
+    return search;
   }
 
-  function article(number, source, reference, said) {
-    const rating = run => scoresOf(run)[number] / STEPS_OF_SCORE;
-    const own = shown().flatMap(run => {
-      const other = run === state.b ? state.a : state.b, text = said.get(run)[number];
-      const words = run === other ? piecesOf(text).map(word => [word, false]) : differing(piecesOf(text), piecesOf(said.get(run === state.a ? state.b : state.a)[number]));
-      return [make("dt", {}, swatch(runs[run].system), make("span", {}, runs[run].name)),
-        make("dd", { class: "own", dir: "auto", "data-run": run }, ...(text ? written(words) : [make("span", { class: "soft" }, "(nothing)")])),
-        make("dd", { class: "rating", title: "sentence BLEU" }, rating(run).toFixed(1))];
-    });
-    const plain = text => written(piecesOf(text).map(word => [word, false]));
-    const gain = rating(state.b) - rating(state.a), place = make("div", { hidden: true });
-    const has = rankOf("").has(number) && shown().some(run => readElement("alignments").runs[run]);
-    const button = make("button", {
-      class: "plain", type: "button", "aria-expanded": "false", disabled: !has,
-      title: has ? false : "no alignment of this sentence is in the page", onclick: () => toggle(),
-    }, "Alignments");
-    async function toggle() {
-      place.hidden = !place.hidden;
-      button.setAttribute("aria-expanded", String(!place.hidden));
-      if (place.hidden || place.firstChild) return;
-      const maps = await Promise.all(shown().map(async run => {
-        const found = await alignmentOf(run, number);
-        return make("div", { "data-run": run }, make("h3", {}, runs[run].name),
-          found ? heatmap(found, runs[run].name) : make("p", { class: "soft small" }, "Its alignments are not there; where they could not be read, “Not compared” says why."));
-      }));
-      place.replaceChildren(make("div", { class: "heatmaps" }, ...maps));
+  async update() {
+    const number = ++this.updates;
+    const selection = await this.select();
+    if (number !== this.updates) return; // because a later choice replaced this one
+    this.selection = selection;
+    this.page = 0;
+    await this.showPage();
+  }
+
+  /** Return the numbers of the sentences that match the search, in the chosen order. */
+  async select() {
+    const texts = [await readTexts("sources"), await readTexts("references")];
+    const [sources] = texts;
+    let numbers = [...sources.keys()];
+    if (this.search) {
+      texts.push(...(await Promise.all(this.shownRuns.map(readTranslations))));
+      const search = this.search.toLowerCase();
+      const matches = (number) => texts.some((text) => text[number].toLowerCase().includes(search));
+      numbers = numbers.filter(matches);
     }
-    return make("article", { class: "card sentence", "data-number": number }, make("div", { class: "top" },
-      make("dl", { class: "texts" },
-        make("dt", {}, "source"), make("dd", { dir: "auto" }, ...plain(source)), make("dd", { class: "rating" }),
-        make("dt", {}, "reference"), make("dd", { dir: "auto" }, ...plain(reference)), make("dd", { class: "rating" }), ...own),
-      make("div", { class: "aside" }, make("span", {}, `№ ${number + 1}`),
-        make("span", { class: `gain ${gain > 0 ? "up" : gain < 0 ? "down" : ""}`, title: "sentence BLEU, second − first" }, signed(gain, 1)),
-        button)), place);
+    const getKey = this.getSortKey(sources);
+    return numbers.sort((one, other) => getKey(one) - getKey(other) || one - other);
   }
 
-  const changed = (key, element, convert) => element.addEventListener("change", () => { state[key] = convert(element.value); refresh(); });
-  changed("a", a, Number);
-  changed("b", b, Number);
-  changed("order", order, String);
-  let waiting;
-  search.addEventListener("input", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => { state.search = search.value; refresh(); }, 120);
-  });
-  const controls = make("div", { class: "controls" }, make("label", {}, "First", a), make("label", {}, "Second", b), make("label", {}, "Order", order),
-    make("label", {}, "Search", search), runs.length > 2 ? also : null);
-  return { controls, body: make("div", {}, tally, list), refresh };
+  getSortKey(sources) {
+    const [first, second] = [readScores(this.first), readScores(this.second)];
+    return {
+      apart: (number) => -Math.abs(second[number] - first[number]),
+      better: (number) => first[number] - second[number],
+      worse: (number) => second[number] - first[number],
+      number: (number) => number,
+      low: (number) => second[number],
+      long: (number) => -sources[number].length,
+    }[this.order];
+  }
+
+  async showPage() {
+    const number = this.updates;
+    const start = this.page * SENTENCES_PER_PAGE;
+    const shown = this.selection.slice(start, start + SENTENCES_PER_PAGE);
+    const [sources, references] = [await readTexts("sources"), await readTexts("references")];
+    const runTexts = await Promise.all(
+      this.shownRuns.map(async (run) => [run, await readTranslations(run)]),
+    );
+    if (number !== this.updates) return;
+    const articles = shown.map((sentence) => {
+      const translations = new Map(runTexts.map(([run, texts]) => [run, texts[sentence]]));
+      return this.makeArticle(sentence, sources[sentence], references[sentence], translations);
+    });
+    const message = make("p", { class: "soft" }, `No sentence contains “${this.search}”.`);
+    this.list.replaceChildren(...(articles.length ? articles : [message]));
+    this.tally.replaceChildren(...this.makeCounts(), this.makePager(start, start + shown.length));
+  }
+
+  makeCounts() {
+    const [first, second] = [readScores(this.first), readScores(this.second)];
+    const count = (matches) => this.selection.filter(matches).length;
+    const better = count((number) => second[number] > first[number]);
+    const worse = count((number) => second[number] < first[number]);
+    const equal = this.selection.length - better - worse;
+    const makeBar = (size, background) => {
+      const width = `${(100 * size) / Math.max(1, this.selection.length)}%`;
+      return make("i", { style: { width, background } });
+    };
+    const makeCount = (size) => make("b", {}, formatInteger(size));
+    const texts = ["second better ", ", first better ", ", equal "];
+    const counts = [better, worse, equal].flatMap((size, index) => [texts[index], makeCount(size)]);
+    return [
+      make("span", {}, ...counts),
+      make(
+        "span",
+        { class: "split", "aria-hidden": "true" },
+        makeBar(better, "var(--c2)"),
+        makeBar(equal, "var(--line)"),
+        makeBar(worse, "var(--c1)"),
+      ),
+    ];
+  }
+
+  makePager(start, end) {
+    const total = this.selection.length;
+    const range = `${formatInteger(start + 1)}–${formatInteger(end)} of ${formatInteger(total)}`;
+    const makeButton = (id, step, sign, disabled) => {
+      const label = `${id} sentences`;
+      const onclick = async () => {
+        this.page += step;
+        await this.showPage();
+        findById("sentences").scrollIntoView();
+      };
+      const attributes = { id, "aria-label": label, disabled, onclick };
+      return make("button", { class: "plain", type: "button", ...attributes }, sign);
+    };
+    return make(
+      "span",
+      { class: "pager" },
+      make("span", {}, end > start ? range : "none"),
+      makeButton("previous", -1, "←", this.page === 0),
+      makeButton("next", 1, "→", end >= total),
+    );
+  }
+
+  makeArticle(sentence, source, reference, translations) {
+    const makePlainText = (term, text) => [
+      make("dt", {}, term),
+      make("dd", { dir: "auto" }, ...this.makeWords(splitText(text).map((word) => [word, false]))),
+      make("dd", { class: "rating" }),
+    ];
+    const texts = [
+      ...makePlainText("source", source),
+      ...makePlainText("reference", reference),
+      ...this.shownRuns.flatMap((run) => this.makeTranslation(run, sentence, translations)),
+    ];
+    const alignments = new AlignmentPanel(sentence, this.shownRuns);
+    const gain = getRating(this.second, sentence) - getRating(this.first, sentence);
+    const number = make("span", {}, `№ ${sentence + 1}`);
+    const aside = make("div", { class: "aside" }, number, makeGain(gain), alignments.button);
+    return make(
+      "article",
+      { class: "card sentence", "data-number": sentence },
+      make("div", { class: "top" }, make("dl", { class: "texts" }, ...texts), aside),
+      alignments.panel,
+    );
+  }
+
+  /** Return a translation with the words that its counterpart lacks underlined. */
+  makeTranslation(run, sentence, translations) {
+    const counterpart = run === this.first ? this.second : this.first;
+    const words = splitText(translations.get(run));
+    const marked =
+      run === counterpart
+        ? words.map((word) => [word, false])
+        : markDifferences(words, splitText(translations.get(counterpart)));
+    const empty = make("span", { class: "soft" }, "(empty)");
+    const content = words.length ? this.makeWords(marked) : [empty];
+    const name = make("span", {}, runs[run].name);
+    const rating = getRating(run, sentence).toFixed(1);
+    return [
+      make("dt", {}, drawSwatch(runs[run].system), name),
+      make("dd", { class: "translation", dir: "auto", "data-run": run }, ...content),
+      make("dd", { class: "rating", title: "sentence BLEU" }, rating),
+    ];
+  }
+
+  /** Return elements for words; those that match the search are highlighted. */
+  makeWords(words) {
+    const parts = this.search.toLowerCase().split(/\s+/).filter(Boolean);
+    return words.map(([word, differs]) => {
+      const matches = parts.some((part) => word.toLowerCase().includes(part));
+      const content = matches ? make("mark", {}, word) : word;
+      return differs ? make("span", { class: "differs" }, content) : content;
+    });
+  }
+}
+
+/** Return a run to compare with the baseline, of another system if there is one. */
+function findOtherRun() {
+  const other = runs.findIndex((run) => run.system !== runs[baselineRun].system);
+  if (other >= 0) return other;
+  return runs.length > 1 ? baselineRun + 1 : baselineRun;
+}
+
+const getRating = (run, sentence) => readScores(run)[sentence] / SCORE_STEPS_PER_POINT;
+
+function makeGain(gain) {
+  const direction = gain > 0 ? "up" : gain < 0 ? "down" : "";
+  const title = "sentence BLEU, second − first";
+  return make("span", { class: `gain ${direction}`, title }, formatSigned(gain, 1));
+}
+
+/** A button that shows and hides the heatmaps of a sentence. */
+class AlignmentPanel {
+  constructor(sentence, shownRuns) {
+    const { runs: chunks } = readData("alignments");
+    const hasAlignments = getAlignmentRanks().has(sentence) && shownRuns.some((run) => chunks[run]);
+    this.sentence = sentence;
+    this.shownRuns = shownRuns;
+    this.panel = make("div", { hidden: true });
+    this.button = make(
+      "button",
+      {
+        class: "plain",
+        type: "button",
+        "aria-expanded": "false",
+        disabled: !hasAlignments,
+        title: hasAlignments ? false : "this page has no alignments of this sentence",
+        onclick: () => this.toggle(),
+      },
+      "Alignments",
+    );
+  }
+
+  async toggle() {
+    this.panel.hidden = !this.panel.hidden;
+    this.button.setAttribute("aria-expanded", String(!this.panel.hidden));
+    if (this.panel.hidden || this.panel.firstChild) return;
+    const heatmaps = await Promise.all(this.shownRuns.map((run) => this.makeHeatmap(run)));
+    this.panel.replaceChildren(make("div", { class: "heatmaps" }, ...heatmaps));
+  }
+
+  async makeHeatmap(run) {
+    const { name } = runs[run];
+    const alignment = await readAlignment(run, this.sentence);
+    const reason =
+      "This page has no alignments of this run. “Not compared” lists files that could not be read.";
+    return make(
+      "div",
+      { "data-run": run },
+      make("h3", {}, name),
+      alignment ? makeHeatmap(alignment, name) : make("p", { class: "soft small" }, reason),
+    );
+  }
 }

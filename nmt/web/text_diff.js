@@ -1,28 +1,52 @@
 "use strict";
 
-/** Spaces, words, and single signs; what is written without spaces by the letter. */
-const piecesOf = text => text.match(/\s+|[\u2e80-\uffff]|[^\s\u2e80-\uffff\p{P}\p{S}]+|[^\s]/gu) || [];
+/**
+ * Split a text into words, spaces and punctuation marks. Each Chinese or Japanese character is a
+ * word, because no spaces separate them.
+ */
+const splitText = (text) =>
+  text.match(/\s+|[\u2e80-\uffff]|[^\s\u2e80-\uffff\p{P}\p{S}]+|[^\s]/gu) || [];
 
-const MOST_CELLS = 4e6; /* of a table of all pairs of words */
+const MAX_TABLE_CELLS = 4e6;
 
-/** The words of a text, each with whether it lies outside the longest sequence it shares with the other text. */
-function differing(mine, theirs) {
-  if (mine.length * theirs.length > MOST_CELLS) return unsaid(mine, new Set(theirs));
-  const shared = Array.from({ length: mine.length + 1 }, () => new Uint16Array(theirs.length + 1));
-  for (let i = mine.length - 1; i >= 0; i--) {
-    for (let j = theirs.length - 1; j >= 0; j--) {
-      shared[i][j] = mine[i] === theirs[j] ? shared[i + 1][j + 1] + 1 : Math.max(shared[i + 1][j], shared[i][j + 1]);
-    }
-  }
+/**
+ * Return [word, differs] for each word; `differs` is true outside the longest common subsequence
+ * with the other text.
+ */
+function markDifferences(words, otherWords) {
+  // compare sets of words instead, because the table of a long pair of texts fills the memory
+  if (words.length * otherWords.length > MAX_TABLE_CELLS) return markMissing(words, otherWords);
+  const common = countCommonWords(words, otherWords);
   const marked = [];
-  for (let i = 0, j = 0; i < mine.length; i++) {
-    while (j < theirs.length && mine[i] !== theirs[j] && shared[i][j + 1] === shared[i][j]) j++;
-    const same = j < theirs.length && mine[i] === theirs[j];
-    marked.push([mine[i], !same && mine[i].trim() !== ""]);
-    if (same) j++;
-  }
+  let j = 0;
+  words.forEach((word, i) => {
+    while (j < otherWords.length && word !== otherWords[j] && common[i][j + 1] === common[i][j])
+      j++;
+    const isCommon = j < otherWords.length && word === otherWords[j];
+    marked.push([word, !isCommon && word.trim() !== ""]);
+    if (isCommon) j++;
+  });
   return marked;
 }
 
-/** Of texts that are too long for that, the words that the other says nowhere. */
-const unsaid = (mine, theirs) => mine.map(word => [word, !theirs.has(word) && word.trim() !== ""]);
+/** Return the length of the longest common subsequence for each pair of text ends. */
+function countCommonWords(words, otherWords) {
+  const common = Array.from({ length: words.length + 1 }, () => {
+    return new Uint16Array(otherWords.length + 1);
+  });
+  for (let i = words.length - 1; i >= 0; i--) {
+    for (let j = otherWords.length - 1; j >= 0; j--) {
+      common[i][j] =
+        words[i] === otherWords[j]
+          ? common[i + 1][j + 1] + 1
+          : Math.max(common[i + 1][j], common[i][j + 1]);
+    }
+  }
+  return common;
+}
+
+/** Mark the words that occur nowhere in the other text. */
+function markMissing(words, otherWords) {
+  const others = new Set(otherWords);
+  return words.map((word) => [word, !others.has(word) && word.trim() !== ""]);
+}

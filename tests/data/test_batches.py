@@ -1,4 +1,4 @@
-"""The order of batches, and what is in them."""
+"""Batches: their order and their content."""
 
 from itertools import chain
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from random_batches import batch_of, random_rows, text_of
 
-from nmt.data.batches import BatchLoader, Plan
+from nmt.data.batches import BatchLoader, BatchPlan
 from nmt.data.candidate_lists import Candidates
 from nmt.data.parallel_text import Sides
 from nmt.errors import ConfigurationError
@@ -15,7 +15,7 @@ from nmt.errors import ConfigurationError
 LENGTHS = np.random.default_rng(7).integers(1, 30, 205)
 
 
-def loader(plan: Plan, **settings) -> BatchLoader:
+def loader(plan: BatchPlan, **settings) -> BatchLoader:
     rows = random_rows(LENGTHS.tolist(), 50, seed=3)
     text = Sides(text_of(rows), text_of([row[::-1] for row in rows]))
     chosen = {"seed": 1, "shuffle": True, "source_end": True} | settings
@@ -26,11 +26,15 @@ def order(batches) -> list[list[int]]:
     return [batch.sentences.tolist() for batch in batches]
 
 
-PLANS = [Plan(unit="sentences", size=16, pool=3), Plan(unit="sentences", size=16), Plan(unit="tokens", size=200)]
+PLANS = [
+    BatchPlan(unit="sentences", size=16, pool=3),
+    BatchPlan(unit="sentences", size=16),
+    BatchPlan(unit="tokens", size=200),
+]
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=["pools", "whole", "tokens"])
-def test_every_epoch_holds_every_sentence_once_in_an_order_fixed_by_seed_and_epoch(plan):
+def test_each_epoch_has_each_sentence_once_in_an_order_of_seed_and_epoch(plan):
     first, again, other = loader(plan), loader(plan), loader(plan, seed=2)
     epochs = []
     for epoch in range(2):
@@ -43,37 +47,37 @@ def test_every_epoch_holds_every_sentence_once_in_an_order_fixed_by_seed_and_epo
     assert epochs[0] != epochs[1]
 
 
-def test_sentences_of_a_pool_share_batches_of_like_length():
-    batches = list(loader(Plan(unit="sentences", size=16, pool=3)))
+def test_pool_puts_sentences_of_similar_length_into_a_batch():
+    batches = list(loader(BatchPlan(unit="sentences", size=16, pool=3)))
     assert max(len(batch.sentences) for batch in batches) == 16
-    at_random = list(loader(Plan(unit="sentences", size=16, pool=1)))
-    sizes = [sum(batch.source.numel() for batch in found) for found in (batches, at_random)]
+    at_random = list(loader(BatchPlan(unit="sentences", size=16, pool=1)))
+    sizes = [sum(batch.source.numel() for batch in planned) for planned in (batches, at_random)]
     assert sizes[0] < 0.8 * sizes[1]
 
 
-def test_batches_by_tokens_fill_but_never_exceed_their_size():
-    batches = list(loader(Plan(unit="tokens", size=200)))
+def test_batches_by_tokens_are_nearly_full_and_never_too_large():
+    batches = list(loader(BatchPlan(unit="tokens", size=200)))
     sizes = [batch.target_input.numel() for batch in batches]
     assert max(sizes) <= 200
     assert np.mean(sizes) > 150
-    assert len({len(list(loader(Plan(unit="tokens", size=200), seed=seed))) for seed in range(5)}) == 1
+    assert len({len(list(loader(BatchPlan(unit="tokens", size=200), seed=seed))) for seed in range(5)}) == 1
 
 
-def test_a_batch_too_small_for_a_sentence_names_the_key():
+def test_error_names_the_key_of_a_batch_too_small_for_a_sentence():
     with pytest.raises(
-        ConfigurationError, match=r"data\.batches\.size=20 tokens cannot hold the longest.*data\.max_length"
+        ConfigurationError, match=r"data\.batches\.size=20: the longest sentence has .* tokens.*data\.max_length"
     ):
-        len(loader(Plan(unit="tokens", size=20)))
+        len(loader(BatchPlan(unit="tokens", size=20)))
 
 
 @pytest.mark.parametrize("wrong", ["size=0", "pool=-1"])
-def test_a_plan_of_no_batch_is_refused(wrong):
+def test_plan_without_batches_is_refused(wrong):
     key, value = wrong.split("=")
     with pytest.raises(ConfigurationError, match=rf"data\.batches\.{wrong}: must be at least"):
-        Plan(**{"unit": "sentences", "size": 16, key: int(value)})
+        BatchPlan(**{"unit": "sentences", "size": 16, key: int(value)})
 
 
-def test_a_batch_spells_its_sentences():
+def test_batch_contains_the_words_of_its_sentences():
     batch = batch_of([[7, 8, 9], [5]], [[10], [11, 12]])
     assert batch.source.tolist() == [[7, 8, 9, 3], [5, 3, 0, 0]]
     assert batch.source_lengths.tolist() == [4, 2]
@@ -81,48 +85,48 @@ def test_a_batch_spells_its_sentences():
     assert batch.target_words.tolist() == [10, 11, 3, 12, 3]  # time first, padding left out
     grid = torch.tensor([[10, 11], [3, 12], [0, 3]])
     assert grid.flatten()[batch.target_index].tolist() == batch.target_words.tolist()
-    assert (batch.whole_words, batch.whole_sentences) == (5, 2)
+    assert (batch.global_words, batch.global_sentences) == (5, 2)
     assert batch_of([[7, 8], [5]], [[1], [1]], source_end=False).source.tolist() == [[7, 8], [5, 0]]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 16])
 @pytest.mark.parametrize("plan", PLANS, ids=["pools", "whole", "tokens"])
-def test_ranks_share_the_same_batches_in_the_same_number(plan, ranks):
-    whole = order(loader(plan))
+def test_ranks_share_the_same_batches_and_have_equally_many(plan, ranks):
+    expected = order(loader(plan))
     shares = [list(loader(plan, rank=rank, ranks=ranks)) for rank in range(ranks)]
-    assert {len(share) for share in shares} == {len(whole)}
-    for number, sentences in enumerate(whole):
+    assert {len(share) for share in shares} == {len(expected)}
+    for number, sentences in enumerate(expected):
         parts = [share[number] for share in shares]
         counted = [sentence for part in parts if len(part.target_words) for sentence in part.sentences.tolist()]
         assert sorted(counted) == sorted(sentences)
-        assert sum(len(part.target_words) for part in parts) == parts[0].whole_words
-        assert {part.whole_sentences for part in parts} == {len(sentences)}
+        assert sum(len(part.target_words) for part in parts) == parts[0].global_words
+        assert {part.global_sentences for part in parts} == {len(sentences)}
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 16])
-def test_every_rank_has_the_candidates_of_the_whole_batch(ranks):
+def test_every_rank_has_the_candidates_of_the_global_batch(ranks):
     offsets = np.arange(0, 2 * 50 + 1, 2)
     lists = Candidates(
         frequent=np.arange(6), offsets=offsets, translations=np.random.default_rng(0).integers(6, 50, 100)
     )
-    plan = Plan(unit="sentences", size=16)
-    alone = [batch.candidates for batch in loader(plan, candidates=lists)]
+    plan = BatchPlan(unit="sentences", size=16)
+    single = [batch.candidates for batch in loader(plan, candidates=lists)]
     for rank in range(ranks):
-        for own, shared in zip(alone, loader(plan, rank=rank, ranks=ranks, candidates=lists), strict=True):
-            assert torch.equal(own, shared.candidates)
+        for one, shared in zip(single, loader(plan, rank=rank, ranks=ranks, candidates=lists), strict=True):
+            assert torch.equal(one, shared.candidates)
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=["pools", "whole", "tokens"])
-def test_an_epoch_goes_on_where_its_state_was_saved(plan):
-    whole = loader(plan)
-    whole.set_epoch(4)
-    batches = order(whole)
-    broken = loader(plan)
-    broken.set_epoch(4)
-    walk = iter(broken)
-    seen = [next(walk).sentences.tolist() for _ in range(3)]
+def test_epoch_continues_at_the_saved_position(plan):
+    complete = loader(plan)
+    complete.set_epoch(4)
+    batches = order(complete)
+    stopped = loader(plan)
+    stopped.set_epoch(4)
+    iterator = iter(stopped)
+    seen = [next(iterator).sentences.tolist() for _ in range(3)]
     resumed = loader(plan)
-    resumed.load_state_dict(broken.state_dict())
+    resumed.load_state_dict(stopped.state_dict())
     resumed.set_epoch(4)
     assert seen + order(resumed) == batches
     resumed.set_epoch(5)

@@ -1,4 +1,4 @@
-"""Corpora prepared once, whoever asks and however often."""
+"""The corpus cache: one entry for each text and settings, written once."""
 
 import multiprocessing
 import shutil
@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from nmt.data import corpus_cache as module
+from nmt.data import corpus_cache
 from nmt.data.corpus_cache import prepare
 from nmt.data.parallel_text import FilePairs, Sides
 from nmt.data.preprocessing import Preprocessing
@@ -36,7 +36,7 @@ def prepared(folder: Path, *, train=None, valid=None, tests=None, preprocessing=
     )
 
 
-def test_numbers_spell_the_corpus(tmp_path):
+def test_ids_encode_the_corpus(tmp_path):
     entry = prepared(tmp_path)
     text, languages = entry.split("train"), entry.languages
     assert [languages.source.words(text.source[n]) for n in range(3)] == ["a b", "b c a", "c"]
@@ -46,7 +46,7 @@ def test_numbers_spell_the_corpus(tmp_path):
     assert entry.about["valid"]["source_unknown_rate"] == 0.5
 
 
-def test_a_second_call_reads_what_the_first_one_made(tmp_path):
+def test_second_call_opens_the_entry_of_the_first(tmp_path):
     first = prepared(tmp_path)
     made = (first.folder / "about.json").stat().st_mtime_ns
     assert prepared(tmp_path).folder == first.folder
@@ -62,7 +62,7 @@ def test_a_second_call_reads_what_the_first_one_made(tmp_path):
         {"vocabulary": WORDS | {"size": 6}},
     ],
 )
-def test_whatever_decides_the_content_decides_the_place(tmp_path, changed):
+def test_each_text_and_setting_changes_the_name_of_the_entry(tmp_path, changed):
     assert prepared(tmp_path, **changed).folder != prepared(tmp_path).folder
 
 
@@ -75,7 +75,7 @@ def test_preprocessing_in_several_processes_keeps_the_order(tmp_path):
         assert languages.target.words(text.target[number]) == f"wort ; {number} ?"
 
 
-def test_a_joint_vocabulary_serves_both_sides(tmp_path):
+def test_joint_vocabulary_serves_both_sides(tmp_path):
     languages = prepared(tmp_path, vocabulary=WORDS | {"joint": True}).languages
     assert languages.source.vocabulary.to_json() == languages.target.vocabulary.to_json()
     assert languages.source.vocabulary.words(languages.source.vocabulary.encode(["z"])[0]) == ["z"]
@@ -91,28 +91,30 @@ def test_leaks_into_the_training_text_are_counted(tmp_path):
     assert leaks["test"] == {"sentences": 2, "source_in_train": 1, "target_in_train": 2, "pair_in_train": 1}
 
 
-def test_lines_of_validation_are_kept_as_words(tmp_path):
+def test_preprocessed_validation_text_is_stored(tmp_path):
     entry = prepared(tmp_path, valid=[("Hello,\u2028World", "It's  \x85so.")], preprocessing=MOSES)
     assert entry.words("valid", "target") == ["it &apos;s so ."]
 
 
-def test_nothing_is_left_behind_when_a_corpus_is_bad(tmp_path):
+def test_bad_corpus_leaves_no_cache_entry(tmp_path):
     with pytest.raises(DataError, match=r"train\.tgt, line 2: empty"):
         prepared(tmp_path, train=[("a", "x"), ("b", "")])
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"] == []
 
 
-def test_a_cache_that_cannot_be_written_is_named_by_its_key(tmp_path):
+def test_error_names_the_key_of_a_cache_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    said = rf"data.cache={tmp_path}/file: cannot be written \(File exists\); .* NMT_CACHE in the environment, names"
-    with pytest.raises(ConfigurationError, match=said):
+    message = (
+        rf"data.cache={tmp_path}/file: cannot be written \(File exists\)\. Fix: data\.cache=FOLDER, or set NMT_CACHE"
+    )
+    with pytest.raises(ConfigurationError, match=message):
         prepared(tmp_path, cache="file")
 
 
-def test_what_a_killed_process_left_is_cleared_away(tmp_path):
+def test_draft_of_a_killed_process_is_removed(tmp_path):
     folder = prepared(tmp_path).folder
     draft = folder.with_name(folder.name + ".draft")
-    shutil.move(folder, draft)  # as if killed before the last step
+    shutil.move(folder, draft)  # as if the process was killed before the rename
     assert prepared(tmp_path).folder == folder
     assert not draft.exists()
 
@@ -126,17 +128,17 @@ def test_processes_that_start_together_prepare_once(tmp_path):
 
 
 @pytest.mark.slow
-def test_twenty_start_on_a_cold_cache_some_are_killed_and_the_others_find_one_whole_entry(tmp_path):
+def test_survivors_of_killed_processes_share_one_complete_cache_entry(tmp_path):
     context, random = multiprocessing.get_context("spawn"), Random(1)
     answers = context.Queue()
     processes = [context.Process(target=slowly_prepared_folder, args=(tmp_path, n, answers)) for n in range(20)]
     for process in processes:
         process.start()
     until = time.monotonic() + 60
-    while not (tmp_path / "cache" / "who").is_file() and time.monotonic() < until:
+    while not (tmp_path / "cache" / "preparing").is_file() and time.monotonic() < until:
         time.sleep(0.01)
-    time.sleep(1)  # others have come to the lock
-    preparing = int((tmp_path / "cache" / "who").read_text())
+    time.sleep(1)  # until the others wait for the lock
+    preparing = int((tmp_path / "cache" / "preparing").read_text())
     assert list(tmp_path.glob("cache/*.draft"))
     killed = {preparing, *random.sample([n for n in range(20) if n != preparing], 4)}
     for number in killed:
@@ -144,27 +146,27 @@ def test_twenty_start_on_a_cold_cache_some_are_killed_and_the_others_find_one_wh
     for process in processes:
         process.join(120)
     assert [process.exitcode for n, process in enumerate(processes) if n not in killed] == [0] * 15
-    found = [answers.get(timeout=5) for _ in range(15)]
-    assert len({name for name, _ in found}) == 1
-    assert len({made for _, made in found}) == 1, "made more than once"
+    entries = [answers.get(timeout=5) for _ in range(15)]
+    assert len({name for name, _ in entries}) == 1
+    assert len({made for _, made in entries}) == 1, "made more than once"
     assert not list(tmp_path.glob("cache/*.draft"))
 
 
 def slowly_prepared_folder(folder: Path, number: int, answers) -> None:
-    """Whoever prepares says who it is, and takes its time."""
-    learn = module._learn_vocabularies
+    """Prepare slowly, and write the number of the process that prepares."""
+    learn = corpus_cache._learn_vocabularies
 
     def slow(draft, vocabulary):
-        (draft.parent / "who").write_text(str(number))
+        (draft.parent / "preparing").write_text(str(number))
         time.sleep(4)
         learn(draft, vocabulary)
 
-    module._learn_vocabularies = slow
+    corpus_cache._learn_vocabularies = slow
     answers.put(prepared_folder(folder, number))
 
 
 def prepared_folder(folder: Path, number: int) -> tuple[str, int]:
-    own = folder / str(number)
-    own.mkdir()
-    entry = prepared(own, cache="../cache")
+    corpus_folder = folder / str(number)
+    corpus_folder.mkdir()
+    entry = prepared(corpus_folder, cache="../cache")
     return entry.folder.name, (entry.folder / "about.json").stat().st_mtime_ns

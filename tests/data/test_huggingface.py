@@ -1,4 +1,4 @@
-"""Data sets in the hub's formats, from local files."""
+"""Data sets of the Hugging Face hub, from local files."""
 
 import json
 
@@ -15,7 +15,7 @@ ROWS = [{"en": "a man", "de": "ein Mann"}, {"en": "two\nmen", "de": "zwei Männe
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
+def _empty_hub_cache(tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "hub")
 
 
@@ -39,7 +39,7 @@ def test_local_files_are_read_mapped_and_streamed(tmp_path, written, streaming):
     assert pairs.blank == 1
 
 
-def test_identity_follows_the_files_content(tmp_path):
+def test_identity_follows_the_content_of_the_files(tmp_path):
     settings = json_file(tmp_path)
     before = HubPairs("train", source="en", target="de", **settings).identity()
     with open(settings["data_files"]["train"], "a") as stream:
@@ -47,7 +47,7 @@ def test_identity_follows_the_files_content(tmp_path):
     assert HubPairs("train", source="en", target="de", **settings).identity() != before
 
 
-def test_several_files_a_pattern_and_a_folder_are_known_by_what_they_hold(tmp_path):
+def test_identity_of_files_pattern_and_folder_follows_their_content(tmp_path):
     folder = tmp_path / "corpus"
     folder.mkdir()
     for name in "ab":
@@ -55,21 +55,21 @@ def test_several_files_a_pattern_and_a_folder_are_known_by_what_they_hold(tmp_pa
     several = [str(folder / "a.json"), str(folder / "b.json")]
     named = {"several": {"train": several}, "pattern": {"train": str(folder / "*.json")}, "folder": None}
 
-    def all_of(kind: str) -> HubPairs:
+    def pairs_of(kind: str) -> HubPairs:
         path = "json" if named[kind] else str(folder)
         return HubPairs("train", path=path, data_files=named[kind], column=None, source="en", target="de")
 
-    before = {kind: all_of(kind).identity() for kind in named}
-    assert [len(list(all_of(kind))) for kind in named] == [2, 2, 2]
+    before = {kind: pairs_of(kind).identity() for kind in named}
+    assert [len(list(pairs_of(kind))) for kind in named] == [2, 2, 2]
     (folder / "b.json").write_text('{"en": "two men", "de": "zwei Männer"}\n')
-    assert not [kind for kind in named if all_of(kind).identity() == before[kind]]
+    assert not [kind for kind in named if pairs_of(kind).identity() == before[kind]]
 
 
-def test_files_are_those_of_the_folder_that_is_named(tmp_path, monkeypatch):
+def test_data_files_are_relative_to_the_named_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "pairs"
     folder.mkdir()
-    for place, line in ((folder, '{"en": "a", "de": "b"}'), (tmp_path, '{"en": "of another folder", "de": "c"}')):
+    for place, line in ((folder, '{"en": "a", "de": "b"}'), (tmp_path, '{"en": "other folder", "de": "c"}')):
         (place / "t.json").write_text(f"{line}\n")
     pairs = HubPairs("train", path="pairs", data_files="t.json", column=None, source="en", target="de")
     assert [tuple(line) for line in pairs] == [("a", "b")]
@@ -86,7 +86,7 @@ def test_files_are_those_of_the_folder_that_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_a_test_set_without_references_does_not_keep_from_training(tmp_path, streaming):
+def test_test_set_without_references_does_not_stop_training(tmp_path, streaming):
     folder = tmp_path / "pairs"
     folder.mkdir()
     for split in ("train", "validation"):
@@ -100,12 +100,12 @@ def test_a_test_set_without_references_does_not_keep_from_training(tmp_path, str
     assert "split test, row 1: no 'en' in column translation" in about["unread_tests"]["test"]
 
 
-def test_a_wrong_column_is_named_with_those_there_are(tmp_path):
+def test_error_names_a_wrong_column_and_the_existing_ones(tmp_path):
     with pytest.raises(ConfigurationError, match="row 1: no 'fr' in column translation, only en, de"):
         list(HubPairs("train", source="en", target="fr", **parquet_file(tmp_path)))
 
 
-def test_a_data_set_that_cannot_be_loaded_is_named(tmp_path):
+def test_error_names_a_data_set_that_cannot_be_loaded(tmp_path):
     broken = tmp_path / "x.parquet"
     broken.write_text("not parquet")
     with pytest.raises(DataError, match=r"data\.reader\.path=parquet, split train: cannot be read"):
@@ -114,7 +114,7 @@ def test_a_data_set_that_cannot_be_loaded_is_named(tmp_path):
         HubPairs("train", path=None, source="en", target="de")
 
 
-def test_a_data_set_without_the_test_split_can_be_trained_on_and_says_so(tmp_path, caplog):
+def test_missing_test_split_gives_a_warning_and_does_not_stop_training(tmp_path, caplog):
     folder = tmp_path / "pairs"
     folder.mkdir()
     for split in ("train", "validation"):
@@ -123,7 +123,7 @@ def test_a_data_set_without_the_test_split_can_be_trained_on_and_says_so(tmp_pat
     config = configured("data=hub", f"data.reader.path={folder}", *languages, f"data.cache={tmp_path}/cache")
     data = instantiate(config.data)
     assert data.prepare().about["train"]["pairs"] == 2
-    assert "test: could not be read, and so was not searched for in the training text" in caplog.text
-    assert "valid: of 2 sentences 2 sources, 2 targets and 2 whole pairs also stand in the training text" in caplog.text
+    assert "test: cannot be read, so leaks into the training text were not checked" in caplog.text
+    assert "valid: of 2 sentences, the training text contains 2 sources, 2 targets and 2 pairs" in caplog.text
     with pytest.raises(DataError, match="split test: cannot be read"):
         list(data.test_pairs()[1])

@@ -1,4 +1,4 @@
-"""From raw text to words and back to text."""
+"""Preprocessing: raw text to words, and words back to text."""
 
 import pickle
 import re
@@ -9,7 +9,7 @@ from compositions import configured
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacremoses import MosesTokenizer
 
-from nmt.data.preprocessing import _IDEOGRAPH, Preprocessing
+from nmt.data.preprocessing import IDEOGRAPHS, Preprocessing
 from nmt.errors import ConfigurationError
 
 
@@ -17,11 +17,11 @@ def preprocessing(**settings):
     return Preprocessing(**({"language": "en", "normalize": False, "tokenizer": "none", "lowercase": False} | settings))
 
 
-def test_nothing_asked_leaves_words_as_they_are():
+def test_without_settings_words_stay_as_they_are():
     assert preprocessing()("  a \t b\u00a0c ") == "a b c"
 
 
-def test_multi30k_is_prepared_as_its_own_repository_does():
+def test_multi30k_is_preprocessed_as_in_its_repository():
     german = preprocessing(language="de", normalize=True, tokenizer="moses", lowercase=True)
     assert german("Zwei Männer (18-jährig) sagen: „Geht's?“") == (
         "zwei männer ( 18-jährig ) sagen : &quot; geht &apos; s ? &quot;"
@@ -29,7 +29,7 @@ def test_multi30k_is_prepared_as_its_own_repository_does():
     assert german.restore("zwei männer ( 18-jährig ) sagen : ja .") == "zwei männer (18-jährig) sagen: ja."
 
 
-def test_characters_stand_alone_and_other_text_does_not():
+def test_characters_are_words_and_other_text_is_not_split():
     chinese = preprocessing(language="zh", tokenizer="characters")
     assert chinese("他用Python 3.14编程。") == "他 用 Python 3.14 编 程 。"
     assert chinese.restore("他 用 Python 3.14 编 程 。") == "他用Python 3.14编程。"
@@ -38,7 +38,7 @@ def test_characters_stand_alone_and_other_text_does_not():
 
 
 @pytest.mark.parametrize("settings", [{}, {"tokenizer": "moses"}, {"tokenizer": "characters", "language": "zh"}])
-def test_an_unknown_word_is_one_word_of_the_text_to_whoever_counts_words(settings):
+def test_unknown_word_is_one_word_for_sacrebleu(settings):
     text = preprocessing(**settings).restore("the <unk> ( <unk> ) , <unk> .")
     assert Tokenizer13a()(text) == "the ⁇ ( ⁇ ) , ⁇ ."
 
@@ -53,19 +53,22 @@ def test_an_unknown_word_is_one_word_of_the_text_to_whoever_counts_words(setting
         "only ASCII, no. 5 then.",
     ],
 )
-def test_characters_are_what_moses_makes_of_the_whole_line(language, line):
-    apart = "".join(f" {letter} " if re.match(f"[{_IDEOGRAPH}]", letter) else letter for letter in line)
-    whole = MosesTokenizer(language).tokenize(apart, return_str=True, escape=True)
-    assert preprocessing(language=language, tokenizer="characters")(line) == whole
+def test_characters_equal_the_moses_output_of_the_complete_line(language, line):
+    apart = "".join(f" {letter} " if re.match(f"[{IDEOGRAPHS}]", letter) else letter for letter in line)
+    expected = MosesTokenizer(language).tokenize(apart, return_str=True, escape=True)
+    assert preprocessing(language=language, tokenizer="characters")(line) == expected
 
 
-def test_preprocessing_can_be_sent_to_another_process():
+def test_preprocessing_can_be_pickled():
     moses = preprocessing(tokenizer="moses")
     assert moses("a,b") == pickle.loads(pickle.dumps(moses))("a,b") == "a , b"
 
 
-def test_an_unknown_tokenizer_names_the_choices():
-    with pytest.raises(ConfigurationError, match="tokenizer is mose: choose none, moses, characters"):
+def test_unknown_tokenizer_is_refused_with_the_choices():
+    with pytest.raises(
+        ConfigurationError,
+        match=r"source\.tokenizer=mose or .*: unknown tokenizer\. Fix: choose none, moses, characters",
+    ):
         preprocessing(tokenizer="mose")
 
 
@@ -77,13 +80,13 @@ def test_an_unknown_tokenizer_names_the_choices():
         "* no emphasis *, nor `this",
     ],
 )
-def test_markup_of_the_python_documentation_comes_back_as_it_was(line):
+def test_markup_of_the_python_documentation_is_restored_unchanged(line):
     target = configured("data=pydocs_zhen").data.target
-    own = Preprocessing(**{key: value for key, value in target.items() if key != "_target_"})
-    assert own.restore(own(line)) == line
+    preprocess = Preprocessing(**{key: value for key, value in target.items() if key != "_target_"})
+    assert preprocess.restore(preprocess(line)) == line
 
 
-def test_markup_is_whole_words_on_both_sides():
+def test_markup_stays_one_word_on_both_sides():
     chinese = preprocessing(language="zh", tokenizer="characters", markup="rst")
     english = preprocessing(tokenizer="moses", markup="rst")
     assert chinese("参见:func:`open`、*ctx*。") == "参 见 :func:`open` 、 *ctx* 。"
@@ -91,17 +94,17 @@ def test_markup_is_whole_words_on_both_sides():
 
 
 @pytest.mark.parametrize("part", ["*a* ", "*a", ":", "`", "``a "])
-def test_markup_takes_no_longer_than_the_text_is(part):
-    """Nor does more of it than the library keeps apart stop anything."""
+def test_markup_takes_time_linear_in_the_text(part):
+    """Even if there is more markup than the library can protect."""
     line = part * 10_000
-    begun = time.process_time()
+    start = time.process_time()
     words = preprocessing(tokenizer="moses", markup="rst")(line)
-    assert time.process_time() - begun < 5
+    assert time.process_time() - start < 5
     assert words.replace(" ", "") == line.replace(" ", "")
 
 
-def test_markup_that_nothing_would_keep_is_refused():
-    with pytest.raises(ConfigurationError, match=r"target\.markup is html: choose null or rst"):
+def test_unknown_or_useless_markup_is_refused():
+    with pytest.raises(ConfigurationError, match=r"target\.markup=html: unknown markup\. Fix: choose null or rst"):
         preprocessing(tokenizer="moses", markup="html")
-    with pytest.raises(ConfigurationError, match="is rst where tokenizer=none takes nothing apart"):
+    with pytest.raises(ConfigurationError, match="markup=rst: no effect, because tokenizer=none splits nothing"):
         preprocessing(markup="rst")

@@ -1,4 +1,4 @@
-"""Words and pieces to numbers and back."""
+"""Vocabularies: words and pieces to ids and back."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def learn(kind="words", size=100, minimum_count=1):
     return Vocabulary.learn([LINES], kind=kind, size=size, minimum_count=minimum_count)
 
 
-def test_words_are_numbered_by_frequency_after_the_special_symbols():
+def test_ids_of_words_follow_frequency_after_the_special_symbols():
     vocabulary = learn()
     assert vocabulary.pieces(range(6)) == [*SPECIAL, "b", "a"]
     assert len(vocabulary) == 4 + 7
@@ -27,55 +27,55 @@ def test_rare_words_and_words_beyond_the_size_are_unknown():
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])
-def test_the_same_text_gives_the_same_numbers_however_many_are_as_frequent(kind):
+def test_same_text_gives_same_ids_even_if_all_words_are_equally_frequent(kind):
     text = [" ".join(f"{a}{b}{c}" for c in "uvwxyz") for a in "abcdef" for b in "mnopqr"]  # all words once
-    found = {Vocabulary.learn([text], kind=kind, size=60, minimum_count=1).to_json() for _ in range(5)}
-    assert len(found) == 1
+    learned = {Vocabulary.learn([text], kind=kind, size=60, minimum_count=1).to_json() for _ in range(5)}
+    assert len(learned) == 1
 
 
-def test_letters_are_numbered_by_their_code_those_that_end_a_word_first():
+def test_ids_of_letters_are_sorted_by_code_word_ends_first():
     finals = [f"{letter}</w>" for letter in "abcdrtw"]
     assert learn("bpe").pieces(range(4 + 7 + 11)) == [*SPECIAL, *finals, *sorted("abcdlowerst")]
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])
-def test_words_come_back_from_their_numbers(kind):
+def test_words_are_restored_from_their_ids(kind):
     vocabulary = learn(kind)
-    numbers = vocabulary.encode(LINES)
-    assert [" ".join(vocabulary.words(row)) for row in numbers] == LINES
+    ids = vocabulary.encode(LINES)
+    assert [" ".join(vocabulary.words(row)) for row in ids] == LINES
 
 
-def test_pieces_know_their_word():
+def test_each_piece_is_mapped_to_its_word():
     vocabulary = learn("bpe", size=14)  # letters alone
     (row,) = vocabulary.encode(["low b low"])
     assert vocabulary.pieces(row) == ["l", "o", "w</w>", "b</w>", "l", "o", "w</w>"]
-    assert vocabulary.word_of_piece(row) == [0, 0, 0, 1, 2, 2, 2]
+    assert vocabulary.map_pieces_to_words(row) == [0, 0, 0, 1, 2, 2, 2]
 
 
-def test_an_unknown_letter_that_ends_a_word_does_not_join_it_with_the_next():
+def test_unknown_letter_at_the_end_of_a_word_does_not_join_two_words():
     vocabulary = learn("bpe", size=14)
-    assert vocabulary.as_known(["lo?", "b", "?", "low", "?ow"]) == ["lo<unk>", "b", "<unk>", "low", "<unk>ow"]
-    assert learn("words", size=6).as_known(["b", "z", "a"]) == ["b", "<unk>", "a"]
+    assert vocabulary.mark_unknown(["lo?", "b", "?", "low", "?ow"]) == ["lo<unk>", "b", "<unk>", "low", "<unk>ow"]
+    assert learn("words", size=6).mark_unknown(["b", "z", "a"]) == ["b", "<unk>", "a"]
 
 
 @pytest.mark.parametrize("line", ["low b low", "loq b", "q 科 学 b", "x</s>y b", "b"])
 @pytest.mark.parametrize("kind", ["words", "bpe"])
-def test_words_that_are_known_tell_where_pieces_belong_though_letters_are_unknown(kind, line):
+def test_pieces_of_given_words_map_to_them_even_if_letters_are_unknown(kind, line):
     vocabulary, words = learn(kind, size=14), line.split()
-    places = vocabulary.word_of_piece_in(words)
+    places = vocabulary.map_pieces_of_words(words)
     for position, word in enumerate(words):
-        alone = vocabulary.encode([word])[0]
-        assert vocabulary.encode([line])[0][np.array(places) == position].tolist() == alone.tolist()
+        expected = vocabulary.encode([word])[0]
+        assert vocabulary.encode([line])[0][np.array(places) == position].tolist() == expected.tolist()
     assert len(places) == len(vocabulary.encode([line])[0])
 
 
-def test_text_that_spells_a_special_symbol_is_unknown_and_ends_nothing():
+def test_special_symbol_in_the_text_becomes_an_unknown_word():
     for kind in ("words", "bpe"):
         (row,) = learn(kind).encode(["a </s> <pad> b"])
         assert not set(row.tolist()) & {0, 2, 3}
 
 
-def test_a_vocabulary_is_a_standard_tokenizer_file(tmp_path):
+def test_vocabulary_is_stored_as_a_standard_tokenizer_file(tmp_path):
     for kind in ("words", "bpe"):
         vocabulary = learn(kind)
         (tmp_path / "tokenizer.json").write_text(vocabulary.to_json(), encoding="utf-8")
@@ -84,11 +84,13 @@ def test_a_vocabulary_is_a_standard_tokenizer_file(tmp_path):
         assert Vocabulary.load(tmp_path / "tokenizer.json").to_json() == vocabulary.to_json()
 
 
-def test_an_unknown_kind_names_the_key():
-    with pytest.raises(ConfigurationError, match=r"data\.vocabulary\.kind=sentencepiece: choose words or bpe"):
+def test_error_names_the_key_of_an_unknown_kind():
+    with pytest.raises(
+        ConfigurationError, match=r"data\.vocabulary\.kind=sentencepiece: unknown kind\. Fix: choose words or bpe"
+    ):
         learn("sentencepiece")
 
 
-def test_no_lines_have_no_numbers():
+def test_no_lines_give_no_ids():
     assert learn().encode([]) == []
     assert [row.tolist() for row in learn().encode(["", "a", ""])] == [[], [5], []]

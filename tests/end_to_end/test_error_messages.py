@@ -12,58 +12,58 @@ from hydra.errors import InstantiationException
 
 import nmt
 from nmt.config.explain import explain
-from nmt.training.resume import alone_in
+from nmt.training.resume import lock_run_folder
 
 MISTAKES = {
-    "attention=adittive": "attention=adittive: no such choice; there are additive, concat,.*did you mean additive",
+    "attention=adittive": "attention=adittive: no such choice \(did you mean additive\?\). Fix: choose additive, concat",
     "attenton=dot": r"attenton: no such key \(did you mean attention\?\); there are size, data",
     "attention.foo=1": "attention.foo: no such key; attention has context_size, window, history",
     "-m attention=dot,additive attention.score.foo=1": "attention.score.foo: no such key; attention.score has query_si"
-    r".* \(of one choice of attention\); where every choice that is swept has it, write \+\+attention.score.foo=…$",
+    r".* \(of one choice of attention\). Fix: where every choice that is swept has it, write \+\+attention.score.foo=…$",
     "-m attention=dot,additive seed.foo=1": "seed.foo: (?!.*swept)",
     "-m attention=dot,additive trainer.max_epoch=1": "trainer.max_epoch: no such key (?!.*swept)",
-    "attention=none attention/window=local_m": "attention/window: the attention chosen has no window; leave it out",
-    "attention.window.half_width=3": r"attention.window.half_width: .* do so with attention/window=local_m\|local_p$",
+    "attention=none attention/window=local_m": "attention/window: the chosen attention has no window. Fix: leave it out",
+    "attention.window.half_width=3": r"attention.window.half_width: .* is not chosen. Fix: attention/window=local_m\|local_p$",
     "attention=local_p attention.window.half_width=0": "attention.window.half_width=0: must be at least 1",
     "attention=interactive attention.writing.shared=false attention/window=local_m": "attention.writing.shared=false",
-    "attention=temporal attention.history.window=-1": "attention.history.window=-1: a number of steps, or null",
+    "attention=temporal attention.history.window=-1": "attention.history.window=-1: must be at least 0, or null",
     "attention=coverage attention.coverage.size=0": "attention.coverage.size=0: must be at least 1",
-    "attention=coverage_fertility attention.coverage.most=0.0": "attention.coverage.most=0.0 must be above 0",
+    "attention=coverage_fertility attention.coverage.most=0.0": "attention.coverage.most=0.0: must be above 0",
     "attention=location attention.score.positions=0": "attention.score.positions=0: must be at least 1",
-    "attention=none attention.context_size=64": "attention.context_size=64: without attention there is none, 0",
+    "attention=none attention.context_size=64": "attention.context_size=64: must be 0 without attention",
     "memory=buffer memory.cells=0": "memory.cells=0: must be at least 1",
     "+attention.foo=1": "attention.foo: no such setting here",
-    "+attention=coverage": r"\+attention=coverage: attention stands in the defaults already; leave out the \+$",
-    "+trainer.max_epochs=3": r"trainer.max_epochs: there is such a key already; leave out its \+$",
+    "+attention=coverage": r"\+attention=coverage: attention is already in the defaults. Fix: leave out the \+$",
+    "+trainer.max_epochs=3": r"\+trainer.max_epochs: there is such a key already. Fix: leave out the \+$",
     "trainer.max_epoch=3": r"trainer.max_epoch: no such key \(did you mean max_epochs\?\); trainer has ",
-    "optimizer.lr=fast": r"optimizer.lr=fast: a number is expected \(the default is 0.001\)",
-    "optimizer.lr=0,001": "optimizer.lr=0,001: several values: to sweep over them add -m, a list is",
-    "seed=range(1,3)": r"seed=range\(1,3\): several values: to sweep over them add -m",
+    "optimizer.lr=fast": "optimizer.lr=fast: must be a number; the default is 0.001$",
+    "optimizer.lr=0,001": "optimizer.lr=0,001: several values. Fix: add -m to sweep over them; write a list as",
+    "seed=range(1,3)": r"seed=range\(1,3\): several values. Fix: add -m to sweep over them; write",
     "optimizer.betas=3": r"optimizer.betas: no such key \(a new one is added by a \+: \+optimizer.betas\)",
-    "decoder=luong encoder=lstm attention=general decoder.input_feeding=no": "decoder.input_feeding=no: true or false",
-    "dropout=true": r"dropout=true: a number is expected \(the default is 0.2\)",
+    "decoder=luong encoder=lstm attention=general decoder.input_feeding=no": "decoder.input_feeding=no: must be true or",
+    "dropout=true": "dropout=true: must be a number; the default is 0.2$",
     "dropout=1.5": "dropout=1.5: must be from 0 to 1$",
     "encoder.dropout=-0.1": "encoder.dropout=-0.1: must be from 0 to 1$",
-    "trainer.max_epochs=2.5": "trainer.max_epochs=2.5: a whole number is expected",
-    "score_test=1": r"score_test=1: true or false is expected \(the default is false\)",
-    "attention.score._target_=nmt.model.attention.score.Mine": ".*Mine: refused;.*there is no such class",
+    "trainer.max_epochs=2.5": "trainer.max_epochs=2.5: must be a whole number; the default is 20$",
+    "score_test=1": "score_test=1: must be true or false; the default is false$",
+    "attention.score._target_=nmt.model.attention.score.Mine": ".*Mine: refused, because a run may only name nmt.model.…,.* there is no such class",
     "+callbacks.mine={_target_:nope.Nope}": r"callbacks.mine._target_=nope.Nope: cannot be imported \(No module",
     "schedule._target_=nmt.nope": r"schedule._target_=nmt.nope: cannot be imported \(No module named 'nmt.nope'\)$",
-    "attention.score=dot": "attention.score=dot: dot is a choice of a group; write attention/score=dot",
-    "data.candidates=lists": "data.candidates=lists: lists is a choice of a group; write data/candidates=lists",
-    "validation=beam": r"validation=beam: has settings of its own \(beam\); give one as validation.NAME=VALUE",
-    "++drpout=0.3": r"drpout: no such key, nothing would read it \(did you mean dropout\?\)",
-    "++size.hiden=3": r"size.hiden: no such key, nothing would read it \(did you mean hidden\?\)",
-    "size=512": "size=512: no such choice; there are base,.*tiny",
+    "attention.score=dot": "attention.score=dot: dot is a choice of a group. Fix: attention/score=dot$",
+    "data.candidates=lists": "data.candidates=lists: lists is a choice of a group. Fix: data/candidates=lists$",
+    "validation=beam": r"validation=beam: is a section with settings \(beam\). Fix: validation.NAME=VALUE$",
+    "++drpout=0.3": r"drpout: no such key, nothing reads it \(did you mean dropout\?\)",
+    "++size.hiden=3": r"size.hiden: no such key, nothing reads it \(did you mean hidden\?\)",
+    "size=512": "size=512: no such choice. Fix: choose base,.*tiny",
     "max_epochs=3": r"max_epochs: no such key \(did you mean trainer.max_epochs\?\)",
-    "data.test=tst": "data.test=tst: no such test set; choose one of test, long, valid",
-    "+data.tests.news.source=x": "data.tests.news.source: no such key; there are split, count",
-    "+data.tests.news.split=test": "data.tests.news needs count",
-    "data.train.count=-200": "data.train: count=-200 must be at least 1",
-    "data.train.split=tst": "data.train: split=tst is none of the toy language: choose train, valid, test, long$",
+    "data.test=tst": "data.test=tst: no such test set. Fix: choose test, long, valid",
+    "+data.tests.news.source=x": "data.tests.news.source: no such key. Fix: choose split, count",
+    "+data.tests.news.split=test": r"data.tests.news.count must be given. Fix: \+data.tests.news.count=VALUE",
+    "data.train.count=-200": "data.train: count=-200: must be at least 1",
+    "data.train.split=tst": "data.train: split=tst: not a split of the toy language. Fix: choose train,.*long$",
     "data.max_length=0": "data.max_length=0: must be at least 1, or null for no limit",
     "data.vocabulary.size=2": "data.vocabulary.size=2: must be above 4",
-    "data.score.tokenize=moses": "tokenize=moses: choose none, ",
+    "data.score.tokenize=moses": "tokenize=moses: no such tokenizer. Fix: choose none, ",
     "loss.label_smoothing=2": "loss.label_smoothing=2: must be at least 0, and below 1",
     "loss.normalize=word": "loss.normalize=word: choose words, sentences or sum",
     "score_test=true +data.tests.news.source=tpyo.en +data.tests.news.target=x data.test=news data=text "
@@ -83,8 +83,8 @@ MISTAKES = {
     "+optimizer.betas=[0.9]": r"optimizer.betas=\[0.9\]: too few values \(list index out of range\)",
     "+optimizer.beta=[0.9,0.9]": r"optimizer.beta: no such setting \(did you mean betas\?\); there are lr, betas",
     "+schedule.foo=3": "schedule.foo: no such setting; there are after$",
-    "++loss.smoothing=0.1": r"loss.smoothing: no such key, .* \(did you mean label_smoothing\?\); loss has label_sm",
-    "++finite.spikes=3": r"finite.spikes: no such key, .* \(did you mean spike\?\); finite has most_in_a_row, spike$",
+    "++loss.smoothing=0.1": r"loss.smoothing: no such key, .* \(did you mean label_smoothing\?\). Fix: choose label_sm",
+    "++finite.spikes=3": r"finite.spikes: no such key, .* \(did you mean spike\?\). Fix: choose most_in_a_row, spike$",
     "+callbacks.mine.foo=3": "callbacks.mine: has no _target_, the class to make; callbacks has checkpoint, last",
     "+callbacks.mine=3": "callbacks.mine: has no _target_, the class to make; callbacks has checkpoint, last",
     "+logger.cvs.path=x": r"logger.cvs: has no _target_, the class to make \(did you mean csv\?\); logger has csv$",
@@ -96,47 +96,47 @@ MISTAKES = {
     "trainer.max_steps=0": "nothing was trained: a new run, and .*, trainer.max_steps=0 leave nothing to do",
     "threads=-2": "threads=-2: must be a number of threads",
     "fresh=[a]": r"fresh=\['a'\]: all weights are, without init_from= or pretraining=",
-    "score_unknown=tranlate": "unknown=tranlate: choose keep, copy, translate",
-    "size.hidden=abc": r"size.hidden=abc: a number is expected \(the default is 32\)",
-    "data.source.tokenizer=mose": "data.source.tokenizer or data.target.tokenizer is mose: choose none, moses",
-    "data.batches.unit=words": "data.batches.unit=words: choose sentences or tokens",
-    "size.encoder=10 attention=dot": "attention=dot .* must be equal; use attention=general",
+    "score_unknown=tranlate": "score_unknown=tranlate: no such mode. Fix: score_unknown=keep, score_un",
+    "size.hidden=abc": "size.hidden=abc: must be a number; the default is 32$",
+    "data.source.tokenizer=mose": "data.source.tokenizer=mose or .*: unknown tokenizer. Fix: choose none, moses",
+    "data.batches.unit=words": "data.batches.unit=words: unknown unit. Fix: choose sentences or tokens",
+    "size.encoder=10 attention=dot": "attention=dot: .* must be equal. Fix: attention=general",
     "data=text": "data.train.source and data.train.target must be given",
     "data=text data.train.source=a data.train.target=b": "data.valid.source and data.valid.target must be given",
     "data=multi30k": "nowhere/multi30k/raw/train.en.gz: no such file .*python -m nmt.data.download multi30k",
     "data=multi30k data.train.source=mine.en": "mine.en: no such file$",
     "trainer.precision=bf16-true": "trainer.precision=bf16-true: choose 32-true, bf16-mixed, 32, bf16",
-    "seed=[1": r"cannot read the argument seed=\[1: [^;]*$",
-    "pretraining={overrides:[seed=2]}": r"cannot read the argument pretraining=.*needs quotes .* 'KEY=\[\"a=b\"\]'",
-    "init_from=runs/seed=1,dropout=0": r"cannot read .* needs quotes .*: 'init_from=\"runs/seed=1,dropout=0\"'$",
-    "data.train.source=/a(b": r"cannot read the argument data.train.source=/a\(b: .*: 'data.train.source=\"/a\(b\"'$",
-    "init_from=a#b": "cannot read the argument init_from=a#b; such a value needs quotes .*: 'init_from=\"a#b\"'$",
+    "seed=[1": r"seed=\[1: cannot be read \(no viable alternative at input '\[1'\)$",
+    "pretraining={overrides:[seed=2]}": r"pretraining=.*: cannot be read .*Fix: quote what has = .*'KEY=\[\"a=b\"\]'$",
+    "init_from=runs/seed=1,dropout=0": r"init_from=.*: cannot be read .*Fix: .*: 'init_from=\"runs/seed=1,dropout=0\"'$",
+    "data.train.source=/a(b": r"data.train.source=/a\(b: cannot be read .*Fix: .*: 'data.train.source=\"/a\(b\"'$",
+    "init_from=a#b": "init_from=a#b: cannot be read. Fix: quote the value, and all for the shell: 'init_from=\"a#b\"'$",
     "=3": "an argument has no key before its =",
-    "experiment=luong2015/bse": r"experiment=luong2015/bse: no such choice; .*did you mean luong2015/base\?",
+    "experiment=luong2015/bse": r"experiment=luong2015/bse: no such choice \(did you mean luong2015/base\?\). Fix: choose ",
     "ckpt_path=/nowhere": "ckpt_path=/nowhere: no such checkpoint$",
     "ckpt_path=tests": "ckpt_path=tests: is a folder; name a checkpoint, such as tests/checkpoints/last.ckpt$",
     "ckpt_path=README.md": r"ckpt_path=README.md: cannot be loaded as a checkpoint \(File is not a zip file\)",
     "init_from=/nowhere": "init_from: run=/nowhere: no such folder or checkpoint",
-    "table=tu2016_table1": r"table: none is chosen by default, so a choice is added: \+table=…",
-    "+table=tu2016": "table=tu2016: no such choice; there are luong2015_table1",
-    "hydra.run.dir=": "hydra.run.dir=: names no folder; leave it out, or give one",
+    "table=tu2016_table1": r"table: none is chosen by default. Fix: add a choice with \+table=…$",
+    "+table=tu2016": "table=tu2016: no such choice .*Fix: choose luong2015_table1",
+    "hydra.run.dir=": "hydra.run.dir=: names no folder. Fix: leave it out, or name one$",
     "hydra.run.dir=README.md": r"hydra.run.dir=README.md: cannot be written \(File exists\)$",
     "hydra.run.dir=README.md/a/b": r"hydra.run.dir=README.md/a/b: cannot be written \(Not a directory\)$",
     "-m hydra.sweep.dir=README.md seed=1,2": r"hydra.sweep.dir=README.md: cannot be written \(File exists\)$",
     "pretraining_folder=README.md": r"pretraining_folder=README.md: cannot be written \(File exists\)$",
-    "--config-name mine": "--config-name: settings of your own are an experiment",
+    "--config-name mine": "--config-name: the main configuration is always config.yaml. Fix: put your settings",
     "trainer.precision=16-mixed": "trainer.precision=16-mixed: choose 32-true, bf16-mixed",
-    "pretraining={overrides:['trainer.max_epochs=two']}": "pretraining.overrides: trainer.max_epochs=two: a number is",
+    "pretraining={overrides:['trainer.max_epochs=two']}": "pretraining.overrides: trainer.max_epochs=two: must be",
     "experiment=wang2016/memdec_n4_fresh pretraining={without:[memory]}": "pretraining.without: "
     "memory=buffer was not chosen on the command line: the stage would have it too; .*pretraining.experiment=NAME",
     "pretraining={without:[memroy]}": r"pretraining.without: memroy is no group \(did you mean memory\?\); there are a",
-    "pretraining={witout:[memory]}": r"pretraining.witout: no such key \(did you mean without\?\); there are exp",
-    "pretraining=true": r"pretraining=true: must have settings of its own \(experiment, without, overrides\)",
-    "pretraining={without:memory}": "pretraining.without=memory: a list of groups is expected",
-    "pretraining={experiment:[demo]}": r"pretraining.experiment=\['demo'\]: the name of one is expected",
+    "pretraining={witout:[memory]}": r"pretraining.witout: no such key \(did you mean without\?\). Fix: choose exp",
+    "pretraining=true": r"pretraining=true: must have settings \(experiment, without, overrides\). Fix: such as",
+    "pretraining={without:memory}": "pretraining.without=memory: must be a list of groups$",
+    "pretraining={experiment:[demo]}": r"pretraining.experiment=\['demo'\]: must be the name of an experiment$",
     "pretraining={without:[attention/window]}": "pretraining.without: attention/window is no group",
     "-m +table=tu2016_table1 experiment=multi30k": ".* is no row of Tu 2016, Table 1: .*leave out experiment=",
-    "experiment=dmo": "experiment=dmo: no such choice; there are .*did you mean demo",
+    "experiment=dmo": r"experiment=dmo: no such choice \(did you mean demo\?\). Fix: choose ",
 }
 
 
@@ -160,17 +160,17 @@ def test_a_mistaken_training_command_is_answered_in_one_line(mistake, tmp_path, 
 @pytest.mark.parametrize(
     ("verb", "arguments", "message"),
     [
-        ("evaluate", ["run"], "run: arguments are KEY=VALUE, such as run=FOLDER"),
+        ("evaluate", ["run"], "run: not KEY=VALUE. Fix: such as run=FOLDER; --help explains the keys"),
         ("evaluate", ["beem=3"], r"beem: no such key \(did you mean beam\?\); there are .*"),
-        ("evaluate", [], "run=FOLDER must be given"),
+        ("evaluate", [], "run: no run is given. Fix: run=FOLDER, or "),
         ("translate", ["run=/nowhere"], "run=/nowhere: no such folder or checkpoint"),
-        ("evaluate", ["run=a", "test=long"], "test=long: no such key; a test set is chosen by data.test=long"),
-        ("evaluate", ["runs=/a/b"], r"runs=/a/b: several are given as 'runs=\[FOLDER,FOLDER\]', one as run=FOLDER"),
-        ("evaluate", ["run=a", "average=logs"], r"average=logs: of several runs \('runs=\[FOLDER,FOLDER\]'\), not of"),
-        ("evaluate", ["run=a", "runs=[b,c]"], "run and runs both say what translates: give one"),
-        ("evaluate", ["as_json=yess"], r"as_json=yess: true or false is expected \(the default is false\)"),
-        ("translate", ["beam=2.5"], r"beam=2.5: a whole number is expected \(the default is 5\)"),
-        ("translate", ["beam=wide"], r"beam=wide: a number is expected \(the default is 5\)"),
+        ("evaluate", ["run=a", "test=long"], "test=long: no such key. Fix: data.test=long"),
+        ("evaluate", ["runs=/a/b"], r"runs=/a/b: must be a list. Fix: 'runs=\[FOLDER,FOLDER\]', or run=/a/b for one"),
+        ("evaluate", ["run=a", "average=logs"], r"average=logs: applies only to several runs. .*'runs=\[FOLDER,FOLDER\]'"),
+        ("evaluate", ["run=a", "runs=[b,c]"], "run=a: runs= is given too. Fix: leave out one of them"),
+        ("evaluate", ["as_json=yess"], "as_json=yess: must be true or false; the default is false"),
+        ("translate", ["beam=2.5"], "beam=2.5: must be a whole number; the default is 5"),
+        ("translate", ["beam=wide"], "beam=wide: must be a number; the default is 5"),
     ],
 )
 def test_a_mistaken_command_is_answered_in_one_line(verb, arguments, message, capfd, monkeypatch):
@@ -190,11 +190,11 @@ def test_a_broken_file_of_settings_is_named_with_its_line(tmp_path, capfd, monke
 
 
 IN_A_FILE = {
-    "see: 3": r"see: no such key, nothing would read it \(did you mean seed\?\)$",
-    "size: {hiden: 9}": r"size.hiden: no such key, .*\(did you mean hidden\?\); size has embedding, encoder, hidden, ",
-    "loss: {smoothing: 0.1}": r"loss.smoothing: no such key, .*\(did you mean label_smoothing\?\); loss has label_sm",
-    "loss: 3": r"loss=3: has settings of its own \(label_smoothing, normalize\)",
-    "finite: null": "finite=null: has to have settings$",
+    "see: 3": r"see: no such key, nothing reads it \(did you mean seed\?\)$",
+    "size: {hiden: 9}": r"size.hiden: no such key, .*\(did you mean hidden\?\). Fix: choose embedding, encoder, hidden, ",
+    "loss: {smoothing: 0.1}": r"loss.smoothing: no such key, .*\(did you mean label_smoothing\?\). Fix: choose label_sm",
+    "loss: 3": r"loss=3: is a section with settings \(label_smoothing, normalize\)",
+    "finite: null": "finite=null: must have settings$",
     "model: {bias: 1}": "model.bias: no such setting here$",
     "wide: 12\nsize: {hidden: '${twice:${wide}}'}\ntrainer: {max_steps: 0}": "nothing was trained: a new run",
 }
@@ -230,7 +230,7 @@ def test_a_sweep_with_a_mistake_in_one_job_starts_none(tmp_path, flag, capfd, mo
     arguments = [*flag, *given, *swept] if flag else [*given, "-m", *swept]
     status, said = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
-    assert said.strip().split("\n")[-1].startswith("error: decoder.input_feeding=no: true or false is expected")
+    assert said.strip().split("\n")[-1].startswith("error: decoder.input_feeding=no: must be true or false")
     assert not list(tmp_path.glob("*/train.log"))
 
 
@@ -260,9 +260,9 @@ def test_a_refused_command_leaves_the_composition_of_the_run_that_is_there(held,
     kept.parent.mkdir(parents=True)
     kept.write_text("- seed=1\n")
     refused = ["seed=2"] if held else ["seed=2", "dropout=yes"]
-    with alone_in(tmp_path) if held else nullcontext():
+    with lock_run_folder(tmp_path) if held else nullcontext():
         _, said = answer("train", *refused, f"hydra.run.dir={tmp_path}", capture=capfd, monkeypatch=monkeypatch)
-    assert ("another process trains there" if held else "dropout=yes: a number is expected") in said
+    assert ("another process trains there" if held else "dropout=yes: must be a number") in said
     assert (tmp_path / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
 
 
@@ -298,14 +298,14 @@ def test_a_real_command_ends_with_its_error_alone(tmp_path):
     done = command("train", "size=tiny", "attention=dot", "size.encoder=10", f"hydra.run.dir={tmp_path}", check=False)
     assert done.returncode == 1
     assert done.stderr.count("error: ") == 1
-    assert done.stderr.strip().split("\n")[-1].startswith("error: attention=dot multiplies the query")
+    assert done.stderr.strip().split("\n")[-1].startswith("error: attention=dot: the query's size")
 
 
 def test_settings_that_name_a_folder_not_there_yet_are_not_resolved():
     done = command("train", "--cfg", "job", "--resolve", check=False)
     assert done.returncode == 1
     *_, last = done.stderr.strip().split("\n")
-    assert last.startswith("error: --resolve: a run has no folder before it begins")
+    assert last.startswith("error: --resolve: a run has no folder before it starts")
     assert "max_epochs: 20" in command("train", "--cfg", "job", "--resolve", "-p", "trainer").stdout
 
 

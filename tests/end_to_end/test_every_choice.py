@@ -10,9 +10,9 @@ from hydra import compose, initialize_config_dir
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from nmt.data.toy_corpus import ToyPairs
-from nmt.runs.trained_model import Run, build_model
+from nmt.runs.trained_model import TrainedRun, build_model
 from nmt.search.settings import Search
-from nmt.translate.loading import translator_of
+from nmt.translate.loading import make_translator
 
 GROUPS = ("encoder", "decoder", "attention", "memory", "optimizer", "initialization", "callbacks", "experiment")
 OF_FILES = ("data=multi30k", "data=tatoeba_deen", "data=am3_zhen", "data=pydocs_zhen")
@@ -20,7 +20,7 @@ OF_FILES = (*OF_FILES, "experiment=multi30k", "experiment=pydocs_zhen")
 HARDWARE = {"gpu", "ddp", "slurm"}  # choices that need what a test machine may lack
 
 
-def trained(tmp_path, capfd, monkeypatch, *arguments: str, **environment: str) -> Run:
+def trained(tmp_path, capfd, monkeypatch, *arguments: str, **environment: str) -> TrainedRun:
     status, said = answer(
         "train", *arguments, f"hydra.run.dir={tmp_path}/run", capture=capfd, monkeypatch=monkeypatch, **environment
     )
@@ -28,11 +28,11 @@ def trained(tmp_path, capfd, monkeypatch, *arguments: str, **environment: str) -
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["status"] == "completed"
     assert summary["steps"] >= 2
-    return Run(str(tmp_path / "run" / "checkpoints" / "last.ckpt"))
+    return TrainedRun(str(tmp_path / "run" / "checkpoints" / "last.ckpt"))
 
 
-def translates(run: Run, line: str) -> None:
-    ((best, *_),) = translator_of(run, "cpu")([line], Search(beam=2))
+def translates(run: TrainedRun, line: str) -> None:
+    ((best, *_),) = make_translator(run, "cpu")([line], Search(beam=2))
     assert best.alignment.shape == (len(best.target), len(best.source))
     assert best.log_probability < 0
 

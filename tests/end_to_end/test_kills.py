@@ -14,7 +14,7 @@ import pytest
 import torch
 from commands import ROOT
 
-from nmt.training.csv_logger import MetricsFile
+from nmt.training.csv_logger import CsvLogger
 from nmt.training.last_checkpoint import VALIDATION
 
 SETTINGS = (
@@ -103,7 +103,7 @@ def test_a_run_killed_at_random_moments_ends_as_one_never_killed(whole, tmp_path
 
 def validated_then_killed(folder: Path, step: int) -> None:
     """As if the run had been started again and killed after the validation was logged, before it was saved."""
-    log = MetricsFile(str(folder / "metrics.csv"))
+    log = CsvLogger(str(folder / "metrics.csv"))
     log.keep_until(step)
     log.log_metrics({"valid/loss": 1.0}, step)
 

@@ -8,7 +8,7 @@ from commands import answer
 from compositions import ROOT, choices, configured, recipes
 from hydra import compose, initialize_config_dir
 
-from nmt.runs.trained_model import Run
+from nmt.runs.trained_model import TrainedRun
 
 STAR_80 = "meng2016/rnnsearch_star_80"
 SETTINGS = ("size", "encoder", "decoder", "initialization", "optimizer", "batch", "max_length", "words", "clip", "per")
@@ -98,8 +98,8 @@ ROWS = {
     "luong2015/global_general_feed": ("General", (0.2, 0.2), {"fed": True}),
     "luong2015/local_m_dot_feed": ("Dot Monotonic", (0.2, 0.2), {"fed": True, "window": 10}),
     "luong2015/local_m_general_feed": ("General Monotonic", (0.2, 0.2), {"fed": True, "window": 10}),
-    "luong2015/local_p_dot_feed": ("Dot Predicted", (0.2, 0.2), {"fed": True, "window": 10}),
-    "luong2015/local_p_general_feed": ("General Predicted", (0.2, 0.2), {"fed": True, "window": 10}),
+    "luong2015/local_p_dot_feed": ("Dot Predictive", (0.2, 0.2), {"fed": True, "window": 10}),
+    "luong2015/local_p_general_feed": ("General Predictive", (0.2, 0.2), {"fed": True, "window": 10}),
     "luong2015/deen_base": ("none", (0.0, 0.0), {"fed": False, "reverse": True, "epochs": 10}),
     "luong2015/deen_global_location": ("Location", (0.0, 0.0), {"fed": False, "epochs": 10}),
     "luong2015/deen_global_location_feed": ("Location", (0.0, 0.0), {"fed": True, "epochs": 10}),
@@ -254,6 +254,6 @@ def test_a_recipe_trains_two_steps(name, tmp_path_factory, tmp_path, capfd, monk
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["status"] == "completed"
     assert summary["steps"] == 2
-    assert Run(str(tmp_path)).config.name == name
+    assert TrainedRun(str(tmp_path)).config.name == name
     if recipe(name).pretraining is not None:
         assert summary["initialized_from"]["fresh"]

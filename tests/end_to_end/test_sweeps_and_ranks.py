@@ -32,7 +32,7 @@ def test_a_failing_job_does_not_stop_the_others_and_fails_the_sweep(tmp_path):
     arguments = ("size.encoder=10", "attention=dot,general", "trainer.max_epochs=1", f"hydra.sweep.dir={tmp_path}")
     done = command("train", "-m", *arguments, *TWELVE_STEPS, check=False)
     assert done.returncode == 1
-    assert "error: attention=dot multiplies the query" in done.stderr
+    assert "error: attention=dot: the query's size" in done.stderr
     assert "Error executing job" not in done.stderr
     states = [json.loads(path.read_text())["status"] for path in tmp_path.glob("*/summary.json")]
     assert sorted(states) == ["completed", "failed"]

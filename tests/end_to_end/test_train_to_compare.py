@@ -13,13 +13,13 @@ import torch
 from commands import command
 from omegaconf import OmegaConf
 
-from nmt.config.schema import defaults_of
+from nmt.config.schema import load_defaults
 from nmt.data.toy_corpus import ToyPairs
-from nmt.evaluation.test_set import evaluate
+from nmt.evaluation.run_evaluation import evaluate
 from nmt.report.compare.systems import compared
-from nmt.runs.trained_model import Run
+from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import Search
-from nmt.translate.loading import translator_of
+from nmt.translate.loading import make_translator
 
 TINY = ("size=tiny", "data.train.count=1500", "data.valid.count=40", "data.tests.test.count=30", "data.batches.size=25")
 
@@ -38,7 +38,7 @@ def test_a_run_leaves_what_it_promises(run):
     summary = json.loads((run / "summary.json").read_text())
     assert summary["status"] == "completed"
     assert summary["steps"] == 120
-    assert summary["parameters"]["total"] == sum(p.numel() for p in Run(str(run)).model.parameters())
+    assert summary["parameters"]["total"] == sum(p.numel() for p in TrainedRun(str(run)).model.parameters())
     assert summary["best"]["metric"] == "valid/bleu"
     assert summary["versions"]["torch"].startswith("2.13")
     for name in (
@@ -130,7 +130,7 @@ def test_evaluation_shows_translations_with_their_alignments(run):
 def test_scores_come_last_and_no_file_is_seen_half_written(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     keys = {"run": str(run), "output": 2024, "device": "cpu", "show": 0}  # KEY=VALUE makes a number of it
-    settings, folder = OmegaConf.merge(defaults_of("evaluate"), keys), tmp_path / "2024" / "test"
+    settings, folder = OmegaConf.merge(load_defaults("evaluate"), keys), tmp_path / "2024" / "test"
     alignments = folder / "alignments.npz"
     alignments.mkdir(parents=True)  # so that it cannot be written
     with pytest.raises(IsADirectoryError):
@@ -157,7 +157,7 @@ def test_translation_keeps_lines_and_order_whatever_comes(run):
 
 def test_a_wider_beam_finds_translations_the_model_likes_at_least_as_well(run):
     lines = [line.source for line in ToyPairs("test", 60)]
-    translator = translator_of(Run(str(run)), "cpu")
+    translator = make_translator(TrainedRun(str(run)), "cpu")
     greedy, wide = (
         [found[0].log_probability for found in translator(lines, Search(beam=beam, length_penalty=0.0))]
         for beam in (1, 5)
@@ -230,7 +230,7 @@ def of_own_files(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("own")
     settings = own_files(folder)
     said = command("train", *settings, cwd=folder).stderr
-    assert "valid: of 6 sentences 6 sources, 6 targets and 6 whole pairs also stand in the training text" in said
+    assert "valid: of 6 sentences, the training text contains 6 sources, 6 targets and 6 pairs" in said
     for path in [*folder.glob("*.en"), *folder.glob("*.de")]:
         path.unlink()
     return folder / "run"
@@ -273,7 +273,7 @@ def test_a_users_own_files_go_the_whole_road(of_own_files, tmp_path):
     assert "tok:13a" in found["scores"]["bleu"]["signature"]
     assert len((of_own_files / "news" / "hypotheses.txt").read_text().split("\n")) == 6
     done = command("evaluate", f"run={of_own_files}", "data.test=new", check=False, cwd=tmp_path)
-    assert done.stderr.strip().split("\n")[-1] == "error: data.test=new: no such test set; choose one of valid"
+    assert done.stderr.strip().split("\n")[-1] == "error: data.test=new: no such test set. Fix: choose valid"
 
 
 def test_a_test_set_may_have_further_references(of_own_files, tmp_path):
@@ -304,14 +304,14 @@ def test_a_line_that_is_too_long_is_translated_in_parts(of_own_files, tmp_path):
 def test_what_preprocessing_leaves_nothing_of_has_an_empty_translation(of_own_files, tmp_path):
     bell = "\x07"  # Moses leaves nothing of it
     done = evaluated_on_news(of_own_files, tmp_path, ["A man, number 1.", bell, "A man."], ["Ein Mann."] * 3)
-    assert "news: of 1 of 3 sentences nothing is left after preprocessing; their translations are empty" in done.stderr
+    assert "news: 1 of 3 sources are empty after preprocessing; their translations are empty" in done.stderr
     assert (of_own_files / "news" / "hypotheses.txt").read_text().split("\n")[1] == ""
     stored = json.loads((of_own_files / "news" / "scores.json").read_text())
     assert (stored["sentences"], stored["empty_sources"]) == (3, 1)
     assert np.isfinite(stored["scores"]["perplexity"])
     assert done.stdout.count("heatmap") == 2
     done = evaluated_on_news(of_own_files, tmp_path, [bell] * 3, ["Ein Mann."] * 3, check=False)
-    assert "error: news: nothing is left of any sentence after preprocessing" in done.stderr
+    assert "error: data.test=news: all sources are empty after preprocessing" in done.stderr
 
 
 @pytest.mark.slow
@@ -344,4 +344,4 @@ def test_runs_with_other_words_are_not_mixed(run, tmp_path):
         f"hydra.run.dir={tmp_path}/other",
     )
     said = command("translate", f"runs=[{run},{tmp_path}/other]", stdin=b"a\n", check=False).stderr
-    assert f"the source vocabulary of {tmp_path}/other is not that of {run}" in said
+    assert f"runs: {run} and {tmp_path}/other have different source vocabularies" in said

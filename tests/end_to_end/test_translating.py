@@ -10,15 +10,15 @@ import torch
 import zstandard
 from commands import answer, command
 
-from nmt.config.schema import defaults_of
-from nmt.data.parallel_text import Line, Sides
+from nmt.config.schema import load_defaults
+from nmt.data.parallel_text import SentencePair, Sides
 from nmt.data.toy_corpus import ToyPairs
 from nmt.errors import UserError
-from nmt.evaluation.forced_scoring import scored
-from nmt.runs.trained_model import Run
+from nmt.evaluation.forced_scoring import score_translations
+from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import Search
 from nmt.training.weight_averaging import average
-from nmt.translate.loading import search_of, translator_of
+from nmt.translate.loading import build_search, make_translator
 from nmt.translate.text_translator import TextTranslator
 from nmt.translate.unknown_words import UnknownWords
 
@@ -38,7 +38,7 @@ def run(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def translator(run) -> TextTranslator:
-    return translator_of(Run(str(run)), "cpu")
+    return make_translator(TrainedRun(str(run)), "cpu")
 
 
 def as_text(lines):
@@ -46,7 +46,7 @@ def as_text(lines):
 
 
 def test_the_settings_files_name_every_setting_of_a_search_with_its_default():
-    assert search_of(defaults_of("translate")) == search_of(defaults_of("evaluate")) == Search()
+    assert build_search(load_defaults("translate")) == build_search(load_defaults("evaluate")) == Search()
 
 
 def test_files_plain_and_packed_give_what_pipes_give(run, tmp_path):
@@ -102,7 +102,7 @@ def test_long_lines_are_translated_in_parts_and_nothing_is_lost(run, translator)
     assert "line 1:" not in done.stderr
     (joined,) = answers[1]["translations"]
     assert joined["source_words"] == long.split()
-    (whole,) = translator.lines([(long, None)], Search(beam=2), longest=25)
+    (whole,) = translator.translate_lines([(long, None)], Search(beam=2), max_pieces=25)
     alone = list(translator((part for part in parts_of(long, 25)), Search(beam=2)))
     assert whole.translations[0].words == " ".join(best.words for (best,) in alone)
     assert whole.translations[0].alignment.shape == (len(whole.translations[0].target), len(long.split()))
@@ -123,7 +123,7 @@ def parts_of(line, longest):
 def test_memory_and_order_do_not_depend_on_how_many_lines_are_read_ahead(translator):
     how = Search(beam=2)
     numbered = [(line, None) for line in [*LINES, "", *LINES[:3]]]
-    together = [line.translations for line in translator.lines(numbered, how)]
+    together = [line.translations for line in translator.translate_lines(numbered, how)]
     drawn = 0
 
     def watched():
@@ -132,7 +132,7 @@ def test_memory_and_order_do_not_depend_on_how_many_lines_are_read_ahead(transla
             drawn += 1
             yield line
 
-    for number, line in enumerate(translator.lines(watched(), how, batch_size=2, read_ahead=2)):
+    for number, line in enumerate(translator.translate_lines(watched(), how, batch_size=2, read_ahead=2)):
         assert drawn <= number + 5
         assert [best.words for best in line.translations] == [best.words for best in together[number]]
 
@@ -165,7 +165,7 @@ def test_unknown_words_are_copied_or_translated_where_the_alignment_points(trans
     said = found[0]._replace(
         source=["Gurcu", "pu", "Zuzu", "</s>"], target=["<unk>", "vax", "<unk>"], words="<unk> vax <unk>"
     )
-    said = said._replace(alignment=alignment, text="", ended=Sides(source=True, target=False))
+    said = said._replace(alignment=alignment, text="", has_end=Sides(source=True, target=False))
     assert UnknownWords(language, None)(said).words == "Gurcu vax Zuzu"
     assert UnknownWords(language, Table())(said).text == "GURCU vax Zuzu"
     nowhere = said._replace(alignment=np.zeros_like(alignment))
@@ -188,7 +188,7 @@ def test_a_word_table_is_learned_once_and_kept_with_the_run(run):
     line = as_text(LINES[:3])
     done = command("translate", f"run={run}", "unknown=translate", stdin=line)
     assert "learning it from the training text" in done.stderr
-    table = Run(str(run)).word_table()
+    table = TrainedRun(str(run)).word_table()
     names = {word for line in ToyPairs("test", 200) for word in line.source.split() if word[0].isupper()}
     known = [name for name in names if table.translations(name)]
     assert len(known) > 10
@@ -199,7 +199,7 @@ def test_a_word_table_is_learned_once_and_kept_with_the_run(run):
 
 
 def test_given_translations_are_scored_word_for_word(run, translator, tmp_path):
-    pairs = [Line(line.source, line.target) for line in ToyPairs("test", 70)]
+    pairs = [SentencePair(line.source, line.target) for line in ToyPairs("test", 70)]
     for side in range(2):
         (tmp_path / f"side{side}").write_bytes(as_text([pair[side] for pair in pairs]))
     files = f"score=[{tmp_path}/side0,{tmp_path}/side1]"
@@ -209,7 +209,7 @@ def test_given_translations_are_scored_word_for_word(run, translator, tmp_path):
     plain = [line.split("\t") for line in command("evaluate", f"run={run}", files).stdout.splitlines()]
     assert [float(total) for total, _ in plain] == pytest.approx([one["log_probability"] for one in given], abs=1e-3)
     (found,) = translator([pairs[5].source], Search(beam=1, longest_ratio=3.0))
-    (own,) = scored(translator, iter([Line(pairs[5].source, found[0].words)]))
+    (own,) = score_translations(translator, iter([SentencePair(pairs[5].source, found[0].words)]))
     assert own.log_probability == pytest.approx(found[0].log_probability, abs=1e-4)
     np.testing.assert_allclose(own.alignment, found[0].alignment, atol=1e-5)
     (tmp_path / "side1").write_bytes(as_text(["one"]))
@@ -235,10 +235,10 @@ def test_an_n_best_list_is_ranked_anew(run, tmp_path):
     assert len(ranked.splitlines()) == 3
     nbest.write_text("0 ||| a ||| b\n")
     done = command("evaluate", f"run={run}", f"rescore=[{source},{nbest}]", check=False)
-    assert f"{nbest}, line 1: number ||| text ||| score is expected" in done.stderr
+    assert f"{nbest}, line 1: is not an n-best line. Fix: number ||| text ||| score" in done.stderr
     nbest.write_text("7 ||| a ||| 1\n")
     done = command("evaluate", f"run={run}", f"rescore=[{source},{nbest}]", check=False)
-    assert f"{nbest}, line 1: sentence 7, but the source has 3 lines" in done.stderr
+    assert f"{nbest}, line 1: has sentence number 7, but the source has 3 lines" in done.stderr
 
 
 def test_checkpoints_are_averaged_into_one_that_translates(run, tmp_path):
@@ -249,7 +249,7 @@ def test_checkpoints_are_averaged_into_one_that_translates(run, tmp_path):
             other["state_dict"][name] = value + 1.0
     torch.save(other, tmp_path / "other.ckpt")
     average([tmp_path / "other.ckpt", best], tmp_path / "mean.ckpt")
-    first, mean = Run(str(best)), Run(str(tmp_path / "mean.ckpt"))
+    first, mean = TrainedRun(str(best)), TrainedRun(str(tmp_path / "mean.ckpt"))
     for one, two in zip(first.model.parameters(), mean.model.parameters(), strict=True):
         torch.testing.assert_close(one + 0.5, two)
     assert command("translate", f"run={tmp_path}/mean.ckpt", "beam=1", stdin=b"Gurcu\n").stdout.count("\n") == 1
@@ -264,7 +264,7 @@ def test_large_vocabularies_train_and_translate_among_candidates(tmp_path):
     folder = tmp_path / "large"
     lists = ("data/candidates=lists", "data.candidates.most_frequent=50", "data.candidates.translations=5")
     command("train", *TINY, *lists, "optimizer=sparse_adam", *LEARNS, f"hydra.run.dir={folder}")
-    run = Run(str(folder))
+    run = TrainedRun(str(folder))
     assert (folder / "candidates.npz").is_file()
     assert run.model.output.sparse
     with_lists, whole = (
@@ -286,13 +286,13 @@ def test_candidates_are_refused_where_none_were_trained_with(run):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ("format=xml", "format=xml: choose text or json"),
-        ("unknown=guess", "unknown=guess: choose keep, copy, translate"),
-        ("stop=never", "stop=never: choose safe or first"),
+        ("format=xml", "format=xml: no such format. Fix: format=text or format=json"),
+        ("unknown=guess", "unknown=guess: no such mode. Fix: unknown=keep, unknown=copy or unknown=translate"),
+        ("stop=never", "stop=never: no such choice. Fix: stop=safe or stop=first"),
         ("beam=0", "beam=0: must be at least 1"),
         ("batch_size=0", "batch_size=0: must be at least 1"),
         ("longest_line=0", "longest_line=0: must be at least 1"),
-        ("device=gpu", "device=gpu: here it can be auto, cpu"),
+        ("device=gpu", "device=gpu: not available here. Fix: device=auto, or one of cpu"),
         ("temperatur=2", "did you mean temperature?"),
         ("input=nowhere", "nowhere: no such file"),
     ],
@@ -330,4 +330,4 @@ def test_a_score_file_holds_every_measure_and_alignments_are_judged_by_the_gold_
     scores = json.loads(command("evaluate", *files, "as_json=true").stdout)
     assert scores["bleu"] == stored["scores"]["bleu"]
     done = command("evaluate", *files[:1], check=False)
-    assert "hypotheses=FILE reference=FILE: both are needed" in done.stderr
+    assert "needs reference= too. Fix: hypotheses=FILE reference=FILE" in done.stderr

@@ -1,15 +1,15 @@
-"""Alignments as pictures."""
+"""Alignments as heatmaps."""
 
 import numpy as np
 import pytest
 
-from nmt.evaluation.heatmap import draw, to_pixels
+from nmt.evaluation.heatmap import draw_heatmap, to_pixels
 
 
 @pytest.mark.filterwarnings("error")
-def test_words_stand_on_the_axes_and_weights_are_dark():
+def test_axes_have_the_words_and_large_weights_are_dark():
     weights = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    figure = draw(["ein", "$x_1$", "</s>"], ["a", "<b>"], weights)
+    figure = draw_heatmap(["ein", "$x_1$", "</s>"], ["a", "<b>"], weights)
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["ein", r"\$x_1\$", "</s>"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "<b>"]
@@ -19,11 +19,11 @@ def test_words_stand_on_the_axes_and_weights_are_dark():
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_picture_of_a_long_sentence_is_no_larger_and_names_some_of_its_words():
+def test_picture_of_a_long_sentence_is_limited_and_labels_some_words():
     source = [f"w{number}" for number in range(2500)]
     weights = np.zeros((2, 2500))
     weights[0, :1250] = weights[1, 1250:] = 1.0
-    figure = draw(source, ["a", "b"], weights)
+    figure = draw_heatmap(source, ["a", "b"], weights)
     (axes,) = figure.axes
     labels = axes.get_xticklabels()
     assert 100 <= len(labels) <= 140
@@ -31,5 +31,5 @@ def test_the_picture_of_a_long_sentence_is_no_larger_and_names_some_of_its_words
     height, width, _ = to_pixels(figure).shape
     assert height < 200
     assert 4000 < width < 4200
-    square = draw(source, source, np.zeros((2500, 2500)))
+    square = draw_heatmap(source, source, np.zeros((2500, 2500)))
     assert (square.get_size_inches() < 42).all()

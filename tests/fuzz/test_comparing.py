@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 from report.folders import write_run
 
 from nmt.cli.compare import compare
-from nmt.config.schema import defaults_of
+from nmt.config.schema import load_defaults
 from nmt.errors import UserError
 from nmt.report.load.run_folder import RunFolder, find_runs
 
@@ -55,7 +55,7 @@ def compared(two, changed: dict[str, bytes | None]) -> dict:
     (folder / "runs" / "sweep.json").unlink(missing_ok=True)
     if "sweep.json" in changed:
         (folder / "runs" / "changed" / "sweep.json").rename(folder / "runs" / "sweep.json")
-    keys = OmegaConf.merge(defaults_of("compare"), {"output": str(folder / "page.html"), "resamples": 5})
+    keys = OmegaConf.merge(load_defaults("compare"), {"output": str(folder / "page.html"), "resamples": 5})
     compare([str(folder / "runs")], keys)
     return json.loads((folder / "page.json").read_text(encoding="utf-8"))
 
@@ -258,6 +258,6 @@ def _noting(opened, read):
 def test_a_folder_of_nothing_but_damage_is_one_error(tmp_path):
     write_run(tmp_path / "a")
     (tmp_path / "a" / "test" / "scores.json").write_text("[")
-    keys = OmegaConf.merge(defaults_of("compare"), {"output": str(tmp_path / "page.html")})
+    keys = OmegaConf.merge(load_defaults("compare"), {"output": str(tmp_path / "page.html")})
     with pytest.raises(UserError, match=r"nothing can be compared: a: test/scores\.json is not JSON"):
         compare([str(tmp_path / "a")], keys)

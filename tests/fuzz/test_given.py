@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from nmt.cli.translate import translate
-from nmt.config.schema import defaults_of
-from nmt.data.parallel_text import Line
-from nmt.data.text_files import MOST_BYTES
+from nmt.config.schema import load_defaults
+from nmt.data.parallel_text import SentencePair
+from nmt.data.text_files import MAX_LINE_BYTES
 from nmt.data.word_alignments import Gold
 from nmt.errors import ConfigurationError, DataError, UserError
-from nmt.evaluation.attention_alignment import forced_scores, score_links
+from nmt.evaluation.attention_alignment import score_forced_alignments
 from nmt.evaluation.forced_scoring import score_pairs
 from nmt.evaluation.hypothesis_files import score_hypotheses
+from nmt.evaluation.link_files import score_links
 from nmt.evaluation.rescoring import rescore
-from nmt.runs.trained_model import Run
-from nmt.translate.loading import translator_of
+from nmt.runs.trained_model import TrainedRun
+from nmt.translate.loading import make_translator
 
 SOURCE = b"Gurcu pu ma ma nibi .\nma pu\n\nneba ?\n"
 TARGET = b"papa me .\nnibi\n\nzzz unknown </s> <pad>\n"
@@ -30,11 +31,11 @@ NBEST = b"0 ||| papa me ||| -1.5\n0 ||| ma ||| -2\n1 |||  ||| 0.5\n3 ||| nibi ||
 
 @pytest.fixture(scope="module")
 def translator(trained):
-    return translator_of(Run(str(trained)), "cpu")
+    return make_translator(TrainedRun(str(trained)), "cpu")
 
 
 def settings_of(verb: str, **keys):
-    return OmegaConf.merge(defaults_of(verb), keys)
+    return OmegaConf.merge(load_defaults(verb), keys)
 
 
 def put(folder, **files: bytes) -> list[str]:
@@ -109,7 +110,7 @@ def test_hypotheses(tmp_path, hypotheses, reference, language):
 @pytest.mark.parametrize("files", [5, "a", ["a"], {"a": "x", "b": "y"}, []])
 @pytest.mark.parametrize("key", ["score", "rescore"])
 def test_two_files_are_two_files(translator, key, files):
-    with pytest.raises(ConfigurationError, match=f"{key}=.*: two files are expected"):
+    with pytest.raises(ConfigurationError, match=f"{key}=.*: must name two files"):
         list((score_pairs if key == "score" else rescore)(translator, settings_of("evaluate", **{key: files})))
 
 
@@ -130,10 +131,10 @@ def test_files_may_be_called_by_numbers(trained, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("wrong", ["source", "prefixes"])
 def test_files_to_translate_are_named_and_their_lines_bounded(trained, tmp_path, capsys, wrong):
-    whole, endless = b"ma\n\xff pu\nnibi\n", b"ma\n\xff pu\n" + b"a" * MOST_BYTES
+    whole, endless = b"ma\n\xff pu\nnibi\n", b"ma\n\xff pu\n" + b"a" * MAX_LINE_BYTES
     files = put(tmp_path, **({"source": whole, "prefixes": whole} | {wrong: gzip.compress(endless)}))
     settings = settings_of("translate", run=str(trained), input=files[0], prefixes=files[1], device="cpu")
-    with pytest.raises(DataError, match=rf"{tmp_path}/{wrong}, line 3: more than {MOST_BYTES} bytes"):
+    with pytest.raises(DataError, match=rf"{tmp_path}/{wrong}, line 3: more than {MAX_LINE_BYTES} bytes"):
         translate(settings, io.BytesIO(), io.StringIO())
     said = capsys.readouterr().err
     assert all(f"{file}, line 2: not UTF-8" in said for file in files)
@@ -144,19 +145,19 @@ def test_files_to_translate_are_named_and_their_lines_bounded(trained, tmp_path,
 
 def test_a_reference_is_needed(tmp_path):
     (file,) = put(tmp_path, said=b"ma\n")
-    with pytest.raises(ConfigurationError, match=r"reference=\[\]: at least one file"):
+    with pytest.raises(ConfigurationError, match=r"reference=\[\]: names no file"):
         score_hypotheses(settings_of("evaluate", hypotheses=file, reference=[]))
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1e999", "x", ""])
 def test_a_score_without_an_order_is_refused(translator, tmp_path, score):
     files = put(tmp_path, source=b"ma\n", nbest=f"0 ||| pu ||| {score}\n".encode())
-    with pytest.raises(DataError, match=r"nbest, line 1: number \|\|\| text \|\|\| score is expected"):
+    with pytest.raises(DataError, match=r"nbest, line 1: is not an n-best line"):
         list(rescore(translator, settings_of("evaluate", rescore=files)))
 
 
 def test_links_beyond_a_sentence_are_told(translator):
-    lines, gold = [Line("ma pu", "nibi me")] * 2, [Gold({(1, 1)}, {(1, 1)}), Gold(set(), {(2, 0)})]
+    lines, gold = [SentencePair("ma pu", "nibi me")] * 2, [Gold({(1, 1)}, {(1, 1)}), Gold(set(), {(2, 0)})]
     with pytest.raises(DataError, match="pair 2: its alignments link word 3 to word 1, but it has 2 and 2"):
-        forced_scores(translator, lines, gold, None)
-    assert forced_scores(translator, lines, [gold[0]] * 2, None).scores["aer"] >= 0
+        score_forced_alignments(translator, lines, gold, None)
+    assert score_forced_alignments(translator, lines, [gold[0]] * 2, None).scores["aer"] >= 0

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from nmt.config.allowed_targets import check_references, trust
+from nmt.config.allowed_targets import check_references, check_targets
 from nmt.data.datamodule import TranslationData
 from nmt.errors import UserError
 from nmt.runs.checkpoint_file import load_checkpoint
-from nmt.runs.trained_model import Run
-from nmt.web.server import parts_of
+from nmt.runs.trained_model import TrainedRun
+from nmt.web.served_run import describe_parts
 
 SECRET = "c0ffee" + "0" * 34
 
@@ -53,7 +53,7 @@ def crafted(whole, path, place: str, value) -> str:
 def tries_bytes(path, content: bytes) -> None:
     path.write_bytes(content)
     try:
-        run = Run(str(path))
+        run = TrainedRun(str(path))
     except UserError as error:
         assert str(path) in str(error)
     else:
@@ -73,7 +73,7 @@ def test_weights_that_are_no_numbers_translate_nothing(whole, tmp_path):
     path = written({**whole, "state_dict": weights}, tmp_path / "a.ckpt")
     told = f"{path}: {name.removeprefix('model.')} holds what is no number; take another checkpoint"
     with pytest.raises(UserError, match=re.escape(told)):
-        Run(path)
+        TrainedRun(path)
 
 
 @given(st.data())
@@ -118,7 +118,7 @@ def tries_other_content(whole, tmp_path, data) -> None:
         changed = changed | {"config": whole["nmt"]["config"] | changed["config"]}
     path = tmp_path / "a.ckpt"
     try:
-        run = Run(written({**whole, "nmt": changed}, path))
+        run = TrainedRun(written({**whole, "nmt": changed}, path))
     except UserError as error:
         assert str(path) in str(error)
         return
@@ -141,16 +141,16 @@ def test_many_checkpoints_that_hold_something_else(whole, tmp_path, data):
 def test_checkpoints_with_parts_of_another_kind(whole, tmp_path, part, value):
     path = tmp_path / "a.ckpt"
     if part == "global_step" and isinstance(value, int):
-        assert Run(written({**whole, part: value}, path)).step == value
+        assert TrainedRun(written({**whole, part: value}, path)).step == value
         return
     with pytest.raises(UserError, match=r"a\.ckpt: "):
-        Run(written({**whole, part: value}, path))
+        TrainedRun(written({**whole, part: value}, path))
 
 
 @pytest.mark.parametrize("stored", [None, [], 7, "nmt", {"nmt": None}, {}], ids=str)
 def test_a_checkpoint_of_something_else_is_none_of_ours(tmp_path, stored):
     with pytest.raises(UserError, match=r"a\.ckpt: "):
-        Run(written(stored, tmp_path / "a.ckpt"))
+        TrainedRun(written(stored, tmp_path / "a.ckpt"))
 
 
 class Marks:
@@ -165,11 +165,11 @@ def test_a_pickle_in_a_checkpoint_is_not_unpickled(whole, packed_small, tmp_path
     marker, path = tmp_path / "marker", tmp_path / "a.ckpt"
     torch.save({**whole, "more": Marks(marker)}, path)
     with pytest.raises(UserError, match=r"a\.ckpt: cannot be loaded as a checkpoint"):
-        Run(str(path))
+        TrainedRun(str(path))
     for content in (pickle.dumps(Marks(marker)), repacked(packed_small, lambda _: pickle.dumps(Marks(marker)))):
         path.write_bytes(content)
         with pytest.raises(UserError, match=r"a\.ckpt: cannot be loaded as a checkpoint"):
-            Run(str(path))
+            TrainedRun(str(path))
     assert not marker.exists()
 
 
@@ -191,7 +191,7 @@ RUNS = {
     "nmt.data.parallel_text.FilePairs.__init__.__globals__.copy": {},
     "nmt.data.parallel_text.FilePairs.__subclasses__": {},
     "nmt.data.download.main": {"arguments": ["multi30k"]},
-    "nmt.data.corpus_cache._make": {"folder": "MARKER"},
+    "nmt.data.corpus_cache._write_entry": {"folder": "MARKER"},
     "nmt.model.encoder.os.system": {"command": "touch MARKER"},
     "nmt.model.encoder.torch.hub.load": {"repo_or_dir": "x/y", "model": "z"},
     "nmt.model.no_such_thing": {},
@@ -217,10 +217,10 @@ def test_a_stored_configuration_runs_nothing(whole, tmp_path, target, how):
     node = nested({"_target_": target, **arguments}, how)
     of_model, of_data = PLACES[len(target) % len(PLACES)]
     with pytest.raises(UserError, match=r"_target_=.*: refused; a run may only name nmt\.model\.") as refused:
-        Run(crafted(whole, tmp_path / "a.ckpt", of_model, node))
+        TrainedRun(crafted(whole, tmp_path / "a.ckpt", of_model, node))
     assert f"_target_={target}: refused" in str(refused.value)
     assert "a.ckpt" in str(refused.value)
-    run = Run(crafted(whole, tmp_path / "a.ckpt", of_data, node))  # data are not looked at until they are asked for
+    run = TrainedRun(crafted(whole, tmp_path / "a.ckpt", of_data, node))  # data are not looked at until they are asked for
     with pytest.raises(UserError, match=r"data\..*_target_=.*: refused") as refused:
         run.data()
     assert f"_target_={target}: refused" in str(refused.value)
@@ -232,7 +232,7 @@ def test_what_is_not_read_is_not_run(whole, tmp_path):
     marker = tmp_path / "marker"
     node = {"_target_": "os.system", "command": f"touch {marker}"}
     for place in ("callbacks.more", "logger.wandb", "trainer", "optimizer", "hydra"):
-        Run(crafted(whole, tmp_path / "a.ckpt", place, node)).data()
+        TrainedRun(crafted(whole, tmp_path / "a.ckpt", place, node)).data()
     assert not marker.exists()
 
 
@@ -245,7 +245,7 @@ def test_every_target_of_the_models_and_data_there_are_is_trusted():
     }
     assert len(named) > 35
     for name in named:
-        trust({"_target_": name})
+        check_targets({"_target_": name})
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path, monkeyp
     monkeypatch.setattr("nmt.model.__path__", [str(tmp_path)])
     monkeypatch.setattr("nmt.config.allowed_targets.PACKAGE", str(tmp_path))
     with pytest.raises(UserError) as raised:
-        trust({"_target_": "nmt.model.mine.Mine"})
+        check_targets({"_target_": "nmt.model.mine.Mine"})
     assert str(raised.value) == f"model._target_=nmt.model.mine.Mine: {tmp_path}/mine.py, {error}"
 
 
@@ -313,14 +313,14 @@ def test_a_stored_setting_reads_nothing_of_the_environment(whole, tmp_path, monk
     config |= {"name": "WANDB_API_KEY", "stolen": "${oc.env:WANDB_API_KEY}", "stolen_too": {"deep": ["${stolen}"]}}
     path = crafted(stored, tmp_path / "a.ckpt", place, {"x": [reference]} if place == "data.tests" else reference)
     with pytest.raises(UserError, match="refused") as refused:
-        Run(path).data()
+        TrainedRun(path).data()
     assert SECRET not in str(refused.value)
 
 
 def test_where_data_lie_may_be_said_by_the_environment(whole, tmp_path, monkeypatch):
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NMT_DATA", str(tmp_path / "data"))
-    run = Run(written(whole, tmp_path / "a.ckpt"))
+    run = TrainedRun(written(whole, tmp_path / "a.ckpt"))
     data = run.data()
     assert isinstance(data, TranslationData)
     assert (str(data.cache), run.config.data.dir) == (str(tmp_path / "cache"), str(tmp_path / "data"))
@@ -334,7 +334,7 @@ def test_what_is_computed_is_not_computed_again(whole, tmp_path, monkeypatch):
     place = "data.source.language"
     path = crafted(whole, tmp_path / "a.ckpt", place, "$${default:null,'{oc.env:WANDB_API_KEY}'}")
     with pytest.raises(UserError, match="refused") as refused:
-        print(Run(path).languages.source.preprocessing, Run(path).data())
+        print(TrainedRun(path).languages.source.preprocessing, TrainedRun(path).data())
     assert SECRET not in str(refused.value)
 
 
@@ -347,20 +347,20 @@ def test_choices_are_shown_as_they_stand(trained, whole, tmp_path, monkeypatch):
     (folder / ".hydra").mkdir()
     chosen = {"attention": "${oc.env:WANDB_API_KEY}", "encoder": "gru"}
     (folder / ".hydra" / "hydra.yaml").write_text(json.dumps({"hydra": {"runtime": {"choices": chosen}}}))
-    assert parts_of(Run(str(folder))) == {"encoder": "gru", "attention": "${oc.env:WANDB_API_KEY}"}
+    assert describe_parts(TrainedRun(str(folder))) == {"encoder": "gru", "attention": "${oc.env:WANDB_API_KEY}"}
     (folder / ".hydra" / "hydra.yaml").write_text("!!python/object/apply:os.system ['true']")
-    assert parts_of(Run(str(folder)))["encoder"] == "GRUEncoder"  # the stored configuration says
+    assert describe_parts(TrainedRun(str(folder)))["encoder"] == "GRUEncoder"  # the stored configuration says
 
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", "..", "a/b", "a\\b", "a\0b"])
 def test_a_test_set_is_called_no_path(whole, tmp_path, name):
     """Its results are written to a folder of that name."""
     path = crafted(whole, tmp_path / "a.ckpt", "data.tests", {name: {"split": "test", "count": 3}})
-    with pytest.raises(UserError, match=r"data\.test='.*': a folder of the run is called so"):
-        Run(path).data([]).test_pairs(name)
+    with pytest.raises(UserError, match=r"data\.test='.*': not a valid name for a folder of the run"):
+        TrainedRun(path).data([]).test_pairs(name)
     stored = load_checkpoint(tmp_path / "a.ckpt")
-    with pytest.raises(UserError, match=r"data\.test='.*': a folder of the run is called so"):
-        Run(crafted(stored, tmp_path / "a.ckpt", "data.test", name)).data().test_pairs()
+    with pytest.raises(UserError, match=r"data\.test='.*': not a valid name for a folder of the run"):
+        TrainedRun(crafted(stored, tmp_path / "a.ckpt", "data.test", name)).data().test_pairs()
 
 
 @pytest.mark.parametrize(

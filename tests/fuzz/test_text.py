@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.candidate_lists import Candidates
-from nmt.data.lexical_table import WordTable
+from nmt.data.lexical_table import LexicalTable
 from nmt.data.parallel_text import FilePairs, Sides
-from nmt.data.text_files import LONGEST_LINE, MOST_BYTES, read_lines
+from nmt.data.text_files import MAX_LINE_BYTES, MAX_LINE_CHARACTERS, read_lines
 from nmt.data.vocabulary import Vocabulary
-from nmt.data.word_alignments import read_gold_file, read_links_beside_gold
+from nmt.data.word_alignments import read_gold_file, read_links_and_gold
 from nmt.errors import DataError, UserError
 
 TEXT = "Gurcu pu ma .\n\nma\u2028pu \x85 neba\r\n在 室内\n".encode() * 30
 LINKS = b"1-1 2p3 3-2\n\n1-1\n" * 5
-TABLE = WordTable({f"w{n}": [(f"a{n}", 0.75), ("b\t\\", 0.25)] for n in range(20)})
+TABLE = LexicalTable({f"w{n}": [(f"a{n}", 0.75), ("b\t\\", 0.25)] for n in range(20)})
 BLOCKS = [["ma pu ma nibi", "pu papa"] * 3]
 VOCABULARIES = {
     "words": Vocabulary.learn(BLOCKS, kind="words", size=8, minimum_count=1),
@@ -48,7 +48,7 @@ def tries_corpus(folder, source: bytes, target: bytes, empty_side: str) -> None:
         assert str(folder) in str(error)  # the file is named
         return
     assert all(line.source.strip() and line.target.strip() and "\n" not in "".join(line) for line in pairs)
-    assert all(max(map(len, line)) <= LONGEST_LINE for line in pairs)
+    assert all(max(map(len, line)) <= MAX_LINE_CHARACTERS for line in pairs)
 
 
 CORPORA = st.tuples(
@@ -76,7 +76,7 @@ def test_links(tmp_path, links, gold, base):
     (tmp_path / "gold").write_bytes(gold)
     for read in (
         lambda: read_gold_file(tmp_path / "gold", base),
-        lambda: read_links_beside_gold(tmp_path / "links", tmp_path / "gold", links_base=0, gold_base=base),
+        lambda: read_links_and_gold(tmp_path / "links", tmp_path / "gold", links_base=0, gold_base=base),
     ):
         try:
             found = bounded(read())
@@ -93,7 +93,7 @@ def test_word_tables(tmp_path, data):
     whole = path.read_bytes()
     path.write_bytes(data.draw(anything_or_damaged(whole, gzip.decompress(whole))))
     try:
-        found = WordTable.load(path)
+        found = LexicalTable.load(path)
     except DataError as error:
         assert str(path) in str(error)
     else:
@@ -114,11 +114,11 @@ def test_candidate_lists(tmp_path, data):
         np.savez(path, **{name: data.draw(numbers).astype(data.draw(kinds)) for name in NAMES})
     try:
         found = Candidates.load(path)
-        found.must_fit(Sides(3, 10), path)
+        found.check_vocabulary_sizes(Sides(3, 10), path)
     except DataError as error:
         assert str(path) in str(error)
         return
-    words, allowed = found.of_sentences(np.array([[0, 1], [2, 2]]))
+    words, allowed = found.select_for_sentences(np.array([[0, 1], [2, 2]]))
     assert allowed.shape == (2, len(words))
     assert set(range(4)) <= set(words.tolist()) <= set(range(10))
 
@@ -178,7 +178,7 @@ def test_special_symbols_beside_an_empty_vocabulary_are_refused(kind):
     crafted = json.loads(VOCABULARIES[kind].to_json())
     crafted["model"] |= {"vocab": {}} | ({"merges": []} if kind == "bpe" else {})
     special = json.loads(VOCABULARIES["bpe"].to_json())["added_tokens"]
-    with pytest.raises(DataError, match=r"not a tokenizer.json of this project: its numbers do not begin with <pad>"):
+    with pytest.raises(DataError, match=r"not a tokenizer.json of this project: its ids do not begin with <pad>"):
         Vocabulary.from_json(json.dumps(crafted | {"added_tokens": special}))
 
 
@@ -186,10 +186,10 @@ def test_special_symbols_beside_an_empty_vocabulary_are_refused(kind):
 def test_a_line_of_gigabytes_is_not_unpacked(tmp_path, pack):
     """Some hundred kilobytes that would be two hundred megabytes: it is refused after the first of them."""
     (tmp_path / "bomb").write_bytes(pack(b"ma\n" + b"a" * (200 << 20)))
-    with pytest.raises(DataError, match=rf"bomb, line 2: more than {MOST_BYTES} bytes"):
+    with pytest.raises(DataError, match=rf"bomb, line 2: more than {MAX_LINE_BYTES} bytes"):
         list(read_lines(tmp_path / "bomb"))
     with pytest.raises(DataError, match=r"bomb, line 1: .*tabs between"):
-        WordTable.load(tmp_path / "bomb")
+        LexicalTable.load(tmp_path / "bomb")
 
 
 def test_several_frames_of_zstandard_are_one_text_and_a_cut_one_is_none(tmp_path):

@@ -15,12 +15,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobReturn
 from omegaconf import OmegaConf
 
-from nmt.config.overrides import quoted
+from nmt.config.overrides import quote_value
 from nmt.config.resolvers import folder_name, stage
 from nmt.errors import ConfigurationError
 from nmt.launch.process_launcher import ProcessLauncher, _check_direction, _has_other_settings
-from nmt.launch.sweep import Sweep, _outcome, progress, shares_of_the_machine
-from nmt.runs.job import Job, end_what_is_left, stop
+from nmt.launch.sweep import Sweep, _outcome, progress, machine_shares
+from nmt.runs.job import Job, end_process_group, stop
 from nmt.runs.provenance import code_version
 
 
@@ -121,7 +121,7 @@ def test_what_an_ended_job_left_running_is_ended_too(monkeypatch):
     left = int(shell.stdout.readline())
     assert shell.wait() == 1
     os.kill(left, 0)
-    end_what_is_left(shell)
+    end_process_group(shell)
     for _ in range(50):  # until whoever inherited it has noticed
         if not _is_alive(left):
             break
@@ -161,7 +161,7 @@ def test_folders_of_jobs_have_one_level_and_never_a_name_too_long():
 
 @pytest.mark.parametrize("name", [r"a\:b", "a'b", r"a\'b", "a b=c,d", "end\\", r"x\\y", "é", "a\\\\'"])
 def test_hydra_reads_a_quoted_folder_as_it_is(name):
-    read = OverridesParser.create().parse_override(f"hydra.run.dir={quoted(Path('/tmp') / name)}")
+    read = OverridesParser.create().parse_override(f"hydra.run.dir={quote_value(Path('/tmp') / name)}")
     assert read.value() == f"/tmp/{name}"
 
 
@@ -185,17 +185,17 @@ def test_what_a_sweeper_suggests_twice_is_trained_once(monkeypatch):
 
 def test_jobs_that_run_at_once_share_the_machines_gpus_and_cores(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("nmt.launch.sweep.cores", lambda: 8)
+    monkeypatch.setattr("nmt.launch.sweep.available_cores", lambda: 8)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5")
-    assert shares_of_the_machine(1) == [{}]
-    assert shares_of_the_machine(2) == [
+    assert machine_shares(1) == [{}]
+    assert machine_shares(2) == [
         {"OMP_NUM_THREADS": "4", "CUDA_VISIBLE_DEVICES": "2,5"},
         {"OMP_NUM_THREADS": "4", "CUDA_VISIBLE_DEVICES": "3"},
     ]
-    assert [share["CUDA_VISIBLE_DEVICES"] for share in shares_of_the_machine(4)] == ["2", "3", "5", "2"]
+    assert [share["CUDA_VISIBLE_DEVICES"] for share in machine_shares(4)] == ["2", "3", "5", "2"]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert shares_of_the_machine(16)[0] == {"OMP_NUM_THREADS": "1"}
+    assert machine_shares(16)[0] == {"OMP_NUM_THREADS": "1"}
 
 
 def test_progress_is_read_from_a_runs_metrics(tmp_path):

@@ -1,7 +1,7 @@
-"""The composed models compute what the papers say: losses, traces and gradients equal those of literal loops.
+"""Composed models equal the equations of the papers in loss, trace and gradients.
 
-The loops (tests/reference) go over one sentence, one position and one step at a time in float64; here they get the
-parameters of a composed model, and the model gets all sentences in one padded batch.
+The equations are literal float64 loops over one sentence (tests/reference). They get the parameters of a
+composed model. The model gets all sentences in one padded batch.
 """
 
 from functools import partial
@@ -18,84 +18,76 @@ SOURCES = random_rows([4, 7, 1, 3], 19, seed=1)
 TARGETS = random_rows([5, 2, 4, 3], 23, seed=2)
 
 
-def score_of(score, covered=None):
-    """`covered`: what takes a coverage into the score."""
+def reference_score(score, coverage_weights=None):
+    """Return the literal score with the parameters of a model's score, and V or w of a coverage."""
     kind = type(score).__name__
-    told = (
-        {} if covered is None else {"V": covered.weight} if kind in ("Additive", "Concat") else {"w": covered.weight[0]}
-    )
-    bound = {
-        "Additive": lambda: partial(
-            scores.additive, v=score.energy, W=score.query.weight, U=score.key.weight, b=both(score)
-        ),
-        "Dot": lambda: scores.dot,
-        "General": lambda: partial(scores.general, W=score.scale * score.key.weight),
-        "Concat": lambda: concat_of(score),
-        "Location": lambda: partial(scores.location, W_a=score.query.weight),
-    }[kind]()
-    return partial(bound, **told)
+    if kind == "Additive":
+        b = None if score.query.bias is None else score.query.bias + score.key.bias
+        literal = partial(scores.additive, v=score.energy, W=score.query.weight, U=score.key.weight, b=b)
+    elif kind == "Concat" and isinstance(score.key, torch.nn.Identity):
+        literal = partial(scores.concat_code, v=score.energy, W=score.query.weight)
+    elif kind == "Concat":
+        literal = partial(scores.concat, v=score.energy, W=torch.cat([score.query.weight, score.key.weight], dim=1))
+    elif kind == "General":
+        literal = partial(scores.general, W=score.scale * score.key.weight)
+    elif kind == "Location":
+        literal = partial(scores.location, W_a=score.query.weight)
+    else:
+        literal = {"Dot": scores.dot}[kind]
+    if coverage_weights is None:
+        return literal
+    has_tanh = kind in ("Additive", "Concat")
+    return partial(literal, V=coverage_weights) if has_tanh else partial(literal, w=coverage_weights[0])
 
 
-def both(score):
-    return None if score.query.bias is None else score.query.bias + score.key.bias
-
-
-def concat_of(score):
-    if isinstance(score.key, torch.nn.Identity):
-        return partial(scores.concat_code, v=score.energy, W=score.query.weight)
-    return partial(scores.concat, v=score.energy, W=torch.cat([score.query.weight, score.key.weight], dim=1))
-
-
-def looking_of(model, annotations, source):
-    """The attention of a sentence; `source` its words, without the end symbol."""
-    looks = model.decoder.attention
-    if type(looks).__name__ == "NoAttention":
-        return attention.Nowhere(annotations)
-    parts = {"score": score_of(looks.score, getattr(looks, "covered", None))}
-    if looks.window:
-        parts["window"] = window_of(looks.window, len(source))
-    if looks.history:
-        parts["history"] = (
-            partial(attention.temporal, last=looks.history.window)
-            if looks.history.window != 0
-            else attention.no_history
-        )
-    if looks.coverage:
-        parts["coverage"] = coverage_of(looks.coverage, annotations, torch.tensor([*source, END]))
-    if looks.writing:
-        own = None if looks.writing.shared else score_of(looks.writing.score)
-        parts["writing"] = attention.Interactive(looks.writing.forget.weight, looks.writing.update.weight, own)
+def reference_attention(model, annotations, source):
+    """Return the literal attention of a sentence; `source` holds its words without the end symbol."""
+    joined = model.decoder.attention
+    if type(joined).__name__ == "NoAttention":
+        return attention.NoAttention(annotations)
+    coverage_weights = joined.covered.weight if joined.coverage else None
+    parts = {"score": reference_score(joined.score, coverage_weights)}
+    if joined.window:
+        parts["window"] = reference_window(joined.window, len(source))
+    if joined.history:
+        last = joined.history.window
+        parts["history"] = attention.no_history if last == 0 else partial(attention.temporal, last=last)
+    if joined.coverage:
+        parts["coverage"] = reference_coverage(joined.coverage, annotations, torch.tensor([*source, END]))
+    if joined.writing:
+        score = None if joined.writing.shared else reference_score(joined.writing.score)
+        parts["writing"] = attention.Interactive(joined.writing.forget.weight, joined.writing.update.weight, score)
     return attention.Attention(annotations, **parts)
 
 
-def window_of(window, words):
+def reference_window(window, words):
     if type(window).__name__ == "Monotonic":
         return partial(attention.local_m, D=window.half_width, J=words)
     return partial(attention.local_p, D=window.half_width, J=words, W_p=window.query.weight, v_p=window.energy)
 
 
-def coverage_of(coverage, annotations, words):
+def reference_coverage(coverage, annotations, words):
     kind = type(coverage).__name__
     if kind == "Linguistic":
         return attention.linguistic(annotations)
     if kind == "Fertility":
         return attention.fertility(annotations, U_f=coverage.fertility.weight[0], N=coverage.most)
     if kind == "Embedding":
-        return attention.embedding(list(coverage.embedding.weight[words]), **gates_of(coverage))
+        return attention.embedding(list(coverage.embedding.weight[words]), **embedding_gates(coverage))
     neural = attention.neural_tanh if kind == "NeuralTanh" else attention.neural_gru
     a = coverage.alignment.weight[:, 0]
     return neural(annotations, W=coverage.recurrent.weight, a=a, B=coverage.annotation.weight, T=coverage.query.weight)
 
 
-def gates_of(coverage):
-    """The reference names each gate's matrices: reset, update, candidate."""
-    named = {}
+def embedding_gates(coverage):
+    """Return the matrices of each gate by the names of the paper: r reset, z update, none candidate."""
+    gates = {}
     for name, weight in (("y", coverage.word.weight), ("alpha", coverage.alignment.weight[:, 0])):
-        named |= dict(zip((f"W_r{name}", f"W_z{name}", f"W_{name}"), weight.chunk(3), strict=True))
-    return named | dict(zip(("U_r", "U_z", "U"), coverage.recurrent.weight.chunk(3), strict=True))
+        gates |= dict(zip((f"W_r{name}", f"W_z{name}", f"W_{name}"), weight.chunk(3), strict=True))
+    return gates | dict(zip(("U_r", "U_z", "U"), coverage.recurrent.weight.chunk(3), strict=True))
 
 
-def memory_of(model, annotations):
+def reference_memory(model, annotations):
     buffer = model.decoder.memory
     if type(buffer).__name__ == "NoMemory":
         return None
@@ -103,69 +95,69 @@ def memory_of(model, annotations):
         annotations,
         list(buffer.perturbation),
         W_INI=buffer.start.weight,
-        reading=addressing_of(buffer.reading),
-        writing=addressing_of(buffer.writing) if buffer.writing else None,
+        reading=reference_addressing(buffer.reading),
+        writing=reference_addressing(buffer.writing) if buffer.writing else None,
         W_ERS=buffer.erase.weight,
         W_ADD=buffer.add.weight,
     )
 
 
-def addressing_of(addressing):
+def reference_addressing(addressing):
     score = addressing.score
     return memory.Addressing(score.key.weight, score.query.weight, score.energy, addressing.gate.weight[0])
 
 
-def encoded(model, words):
-    """Annotations and last states of a sentence, the end symbol included."""
+def reference_encoder(model, words):
+    """Return annotations and last states of a sentence with its end symbol."""
     embedded = model.source_embedding.weight[torch.tensor([*words, END])]
     encoder, recurrence = model.encoder, model.encoder.recurrence
-    layers = [weights(recurrence, f"l{layer}") for layer in range(encoder.layers)]
+    layers = [recurrent_weights(recurrence, f"l{layer}") for layer in range(encoder.layers)]
     if encoder.directions == 2:
-        annotations = cells.bigru_encoder(list(embedded), forward=layers[0], backward=weights(recurrence, "l0_reverse"))
+        annotations = cells.bigru_encoder(
+            list(embedded), forward=layers[0], backward=recurrent_weights(recurrence, "l0_reverse")
+        )
         return annotations, None
     return cells.stacked_lstm_encoder(list(embedded), layers=layers, reverse=encoder.reverse)
 
 
-def weights(recurrence, suffix):
+def recurrent_weights(recurrence, suffix):
     names = {"W_ih": "weight_ih", "W_hh": "weight_hh", "b_ih": "bias_ih", "b_hh": "bias_hh"}
     return {key: getattr(recurrence, f"{name}_{suffix}") for key, name in names.items()}
 
 
-def steps_of(model, annotations, last, words, looking, remembering):
+def reference_steps(model, annotations, last, words, literal_attention, literal_memory):
+    """Return the steps of the literal decoder; `last` holds the encoder's last states."""
     decoder, kind = model.decoder, type(model.decoder).__name__
     if kind == "Luong":
         return decoders.luong(
             words,
             decoders.initial_states_copy(last),
-            looking,
+            literal_attention,
             layers=luong_layers(decoder),
             W_c=decoder.attentional.weight if hasattr(decoder, "attentional") else None,
             input_feeding=decoder.input_feeding,
-            memory=remembering,
+            memory=literal_memory,
         )
-    initial = decoder.initial.projection
-    start = (
-        decoders.initial_state_mean if type(decoder.initial).__name__ == "FromMean" else decoders.initial_state_backward
-    )
-    state = start(annotations, W=initial.weight, b=initial.bias)
+    from_mean = type(decoder.initial).__name__ == "FromMean"
+    initial_state = decoders.initial_state_mean if from_mean else decoders.initial_state_backward
+    projection = decoder.initial.projection
+    inputs = (words, initial_state(annotations, W=projection.weight, b=projection.bias), literal_attention)
     recurrent = {"W_hh": decoder.recurrent_gates.weight, "b_hh": decoder.recurrent_gates.bias}
     word, context = decoder.word_gates, decoder.context_gates
-    joined = {"W_ih": torch.cat([word.weight, context.weight], dim=1), "b_ih": word.bias} | recurrent
+    if kind == "Conditional":
+        gru_1 = {"W_ih": word.weight, "b_ih": word.bias} | recurrent
+        second = decoder.second_recurrent_gates
+        gru_2 = {"W_ih": context.weight, "b_ih": context.bias, "W_hh": second.weight, "b_hh": second.bias}
+        return decoders.conditional(*inputs, gru_1=gru_1, gru_2=gru_2, memory=literal_memory)
+    gru = {"W_ih": torch.cat([word.weight, context.weight], dim=1), "b_ih": word.bias} | recurrent
     if kind == "Bahdanau":
-        return decoders.bahdanau(words, state, looking, gru_weights=joined, memory=remembering)
-    if kind == "Feedback":
-        W_r, W_y = decoder.state_query.weight, decoder.word_query
-        return decoders.feedback(
-            words, state, looking, W_r=W_r, W_y=W_y.weight, b=W_y.bias, gru_weights=joined, memory=remembering
-        )
-    first = {"W_ih": word.weight, "b_ih": word.bias} | recurrent
-    second = decoder.second_recurrent_gates
-    second = {"W_ih": context.weight, "b_ih": context.bias, "W_hh": second.weight, "b_hh": second.bias}
-    return decoders.conditional(words, state, looking, gru_1=first, gru_2=second, memory=remembering)
+        return decoders.bahdanau(*inputs, gru_weights=gru, memory=literal_memory)
+    W_r, W_y, b = decoder.state_query.weight, decoder.word_query.weight, decoder.word_query.bias
+    return decoders.feedback(*inputs, W_r=W_r, W_y=W_y, b=b, gru_weights=gru, memory=literal_memory)
 
 
 def luong_layers(decoder):
-    """The first layer's input is [e(y); h̃]: its matrices stand apart in the model, because the word's is used early."""
+    """Return the weights of each layer; the model splits the matrices of the first layer, whose input is [e(y); h̃]."""
     layers = []
     for number, recurrent in enumerate(decoder.recurrent_gates):
         inputs = decoder.word_gates if number == 0 else decoder.layer_gates[number - 1]
@@ -176,57 +168,62 @@ def luong_layers(decoder):
     return layers
 
 
-def vector_of(model, step, word):
-    """What the softmax sees."""
+def reference_readout(model, step, word):
+    """Return the vector that the softmax reads."""
     readout, kind = model.decoder.readout, type(model.decoder.readout).__name__
-    if kind == "Direct":
+    if kind == "StateOnly":
         return step.attentional
-    parts = {"state": readout.state.weight, "word": readout.word.weight, "context": readout.context.weight}
+    W_state, W_word, W_context, b = (
+        readout.state.weight,
+        readout.word.weight,
+        readout.context.weight,
+        readout.state.bias,
+    )
     if kind == "DeepOutput":
-        W_l, W_p, W_c = parts.values()
-        return decoders.deep_output(step.state, word, step.context, W_l=W_l, W_p=W_p, W_c=W_c, b=readout.state.bias)
-    U_o, V_o, C_o = parts.values()
-    W_o = readout.projection.weight
-    previous = step.previous_state
-    return decoders.maxout(previous, word, step.context, U_o=U_o, V_o=V_o, C_o=C_o, W_o=W_o, b=readout.state.bias)
+        return decoders.deep_output(step.state, word, step.context, W_l=W_state, W_p=W_word, W_c=W_context, b=b)
+    matrices = {"U_o": W_state, "V_o": W_word, "C_o": W_context, "W_o": readout.projection.weight}
+    return decoders.maxout(step.previous_state, word, step.context, **matrices, b=b)
 
 
-def literal(model, source, target):
-    """Nats of a sentence, its steps, its attention and its memory."""
-    annotations, last = encoded(model, source)
-    looking, remembering = looking_of(model, annotations, source), memory_of(model, annotations)
+def run_reference(model, source, target):
+    """Return −log p(target | source), the attention's trace, and the memory."""
+    annotations, last = reference_encoder(model, source)
+    literal_attention = reference_attention(model, annotations, source)
+    literal_memory = reference_memory(model, annotations)
     words = list(model.target_embedding.weight[torch.tensor([START, *target])])
-    steps = steps_of(model, annotations, last, words, looking, remembering)
+    steps = reference_steps(model, annotations, last, words, literal_attention, literal_memory)
     nats = 0.0
-    for step, word, wanted in zip(steps, words, [*target, END], strict=True):
-        logits = model.output.weight @ vector_of(model, step, word)
+    for step, word, next_word in zip(steps, words, [*target, END], strict=True):
+        logits = model.output.weight @ reference_readout(model, step, word)
         if model.output.bias is not None:
             logits = logits + model.output.bias
-        nats = nats - (logits[wanted] - torch.log(torch.exp(logits).sum()))
-    return nats + penalty_of(model, looking), looking.trace(), remembering
+        nats = nats - (logits[next_word] - torch.log(torch.exp(logits).sum()))
+    return nats + reference_penalty(model, literal_attention), literal_attention.trace(), literal_memory
 
 
-def penalty_of(model, looking):
-    coverage = getattr(model.decoder.attention, "coverage", None)
-    weight = getattr(coverage, "auxiliary", 0.0)
-    return (
-        attention.fertility_penalty(looking.coverage.fertilities, looking.alignments, weight=weight) if weight else 0.0
-    )
+def reference_penalty(model, literal_attention):
+    """Return the auxiliary objective of a fertility coverage, or 0."""
+    weight = getattr(getattr(model.decoder.attention, "coverage", None), "auxiliary", 0.0)
+    if not weight:
+        return 0.0
+    fertilities = literal_attention.coverage.fertilities
+    return attention.fertility_penalty(fertilities, literal_attention.alignments, weight=weight)
 
 
-def traced(looked, remembering):
-    """What the model's trace should hold of one sentence."""
-    known = {
-        "alignment": looked.alignments,
-        "coverage": looked.coverage_after,
-        "position": looked.positions,
-        "fertility": None if looked.fertilities is None else looked.fertilities.expand_as(looked.alignments),
+def reference_trace(attention_trace, literal_memory):
+    """Return the trace that the model should give for one sentence."""
+    fertilities = attention_trace.fertilities
+    trace = {
+        "alignment": attention_trace.alignments,
+        "coverage": attention_trace.coverage_after,
+        "position": attention_trace.positions,
+        "fertility": None if fertilities is None else fertilities.expand_as(attention_trace.alignments),
     }
-    if remembering is not None:
-        weights = torch.stack([torch.stack(weights) for weights in remembering.read_weights[1:]])
-        known["memory_weights"] = weights[:, None]
-        known["memory_gate"] = torch.stack(remembering.gates)[:, None]
-    return {name: value for name, value in known.items() if value is not None}
+    if literal_memory is not None:
+        weights = torch.stack([torch.stack(weights) for weights in literal_memory.read_weights[1:]])
+        trace["memory_weights"] = weights[:, None]
+        trace["memory_gate"] = torch.stack(literal_memory.gates)[:, None]
+    return {name: value for name, value in trace.items() if value is not None}
 
 
 LUONG = ("decoder=luong", "encoder=lstm")
@@ -285,32 +282,27 @@ COMPOSITIONS = [
 
 
 @pytest.mark.parametrize("overrides", COMPOSITIONS, ids=" ".join)
-def test_losses_traces_and_gradients_equal_those_of_a_literal_loop(overrides):
+def test_losses_traces_and_gradients_equal_a_literal_loop(overrides):
     model = composed(*overrides, "initialization=uniform").double()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter *= 5  # U[−0.5, 0.5]: what a step does then matters to the next
+            parameter *= 5  # U[−0.5, 0.5], so that each step has an influence on the next
     batch = batch_of(SOURCES, TARGETS)
-    literally = [literal(model, source, target) for source, target in zip(SOURCES, TARGETS, strict=True)]
-    expected = sum(nats for nats, _, _ in literally)
+    references = [run_reference(model, source, target) for source, target in zip(SOURCES, TARGETS, strict=True)]
+    expected_loss = sum(nats for nats, _, _ in references)
     loss = model.loss(batch).objective
-    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(loss, expected_loss)
     trace = model.unroll(batch, keep_trace=True).trace
-    for number, (_, looked, remembering) in enumerate(literally):
-        wanted = traced(looked, remembering)
-        assert wanted.keys() == trace.keys()
-        for name, value in wanted.items():
-            inside = (slice(length) for length in value.shape[1:])
-            torch.testing.assert_close(
-                trace[name][: len(value), number][:, *inside],
-                value,
-                check_dtype=False,
-                msg=lambda m, n=name: f"{n}: {m}",
-            )
+    for sentence, (_, attention_trace, literal_memory) in enumerate(references):
+        expected_trace = reference_trace(attention_trace, literal_memory)
+        assert expected_trace.keys() == trace.keys()
+        for name, expected in expected_trace.items():
+            unpadded = (slice(length) for length in expected.shape[1:])
+            actual = trace[name][: len(expected), sentence][:, *unpadded]
+            torch.testing.assert_close(actual, expected, check_dtype=False, msg=lambda m, n=name: f"{n}: {m}")
     names, parameters = zip(*model.named_parameters(), strict=True)
-    ours = torch.autograd.grad(loss, parameters)
-    theirs = torch.autograd.grad(expected, parameters, allow_unused=True)
-    for name, our, their in zip(names, ours, theirs, strict=True):
-        torch.testing.assert_close(
-            our, torch.zeros_like(our) if their is None else their, msg=lambda m, n=name: f"{n}: {m}"
-        )
+    gradients = torch.autograd.grad(loss, parameters)
+    expected_gradients = torch.autograd.grad(expected_loss, parameters, allow_unused=True)
+    for name, actual, expected in zip(names, gradients, expected_gradients, strict=True):
+        expected = torch.zeros_like(actual) if expected is None else expected
+        torch.testing.assert_close(actual, expected, msg=lambda m, n=name: f"{n}: {m}")

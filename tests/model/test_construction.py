@@ -1,4 +1,4 @@
-"""What a configuration builds, and what it refuses."""
+"""Models built from configurations, and configurations that are refused."""
 
 import pytest
 import torch
@@ -14,28 +14,32 @@ def refusal(*overrides: str) -> str:
     return str(caught.value.__cause__)
 
 
-def test_sizes_that_do_not_fit_are_refused_with_what_to_change():
-    assert "their sizes 32 and 20 must be equal; use attention=general" in refusal("attention=dot", "size.encoder=10")
-    assert "1 × 20, but the decoder has 1 × 32" in refusal("decoder=luong", "size.encoder=10")
-    assert "encoder.annotation_size=33 must be even" in refusal("encoder.annotation_size=33")
-    assert "attention_size=24 must equal encoder.annotation_size=32" in refusal(
+def test_sizes_that_do_not_fit_are_refused_with_a_fix():
+    assert "size 32 and the annotation's size 20 must be equal. Fix: attention=general" in refusal(
+        "attention=dot", "size.encoder=10"
+    )
+    assert "are 1 × 20, but the decoder has 1 × 32. Fix: decoder.layers=1 decoder.hidden_size=20" in refusal(
+        "decoder=luong", "size.encoder=10"
+    )
+    assert "encoder.annotation_size=33: must be even" in refusal("encoder.annotation_size=33")
+    assert "attention_size=24: must equal encoder.annotation_size=32" in refusal(
         "attention=concat", "attention.score.identity_source=true"
     )
 
 
-def test_an_experiment_has_the_last_word_over_the_defaults_and_the_command_line_over_both():
+def test_an_experiment_overrides_the_defaults_and_the_command_line_overrides_both():
     assert configured().dropout == 0.2
     assert configured("experiment=demo").dropout == 0.1
     assert configured("experiment=demo").name == "demo"
     assert configured("experiment=demo", "dropout=0.3").dropout == 0.3
 
 
-def test_misspelt_values_are_refused_with_the_choices():
+def test_misspelt_values_are_refused_with_the_valid_choices():
     assert "choose none, output or all" in refusal("model.tie_embeddings=yes")
     assert "choose previous or current" in refusal("decoder=bahdanau", "decoder.readout_state=next")
 
 
-def test_embeddings_are_tied_as_asked():
+def test_tied_embeddings_share_their_weights():
     output = composed("model.tie_embeddings=output")
     assert output.output.weight is output.target_embedding.weight
     assert output.source_embedding.weight is not output.target_embedding.weight
@@ -43,7 +47,7 @@ def test_embeddings_are_tied_as_asked():
     assert "data.vocabulary.joint=true" in refusal("model.tie_embeddings=all")
 
 
-def test_initialisations_fill_each_kind_of_parameter_as_their_paper_says():
+def test_initialisations_of_each_kind_of_parameter_follow_the_papers():
     sizes = ("size.hidden=300", "size.encoder=150", "size.attention=300", "size.embedding=200")
     model = composed(*sizes, "decoder=bahdanau", "initialization=groundhog")
     assert model.source_embedding.weight.std().item() == pytest.approx(0.01, rel=0.1)
@@ -60,7 +64,7 @@ def test_initialisations_fill_each_kind_of_parameter_as_their_paper_says():
 
 
 @pytest.mark.parametrize("initialization", ["default", "groundhog", "gaussian", "uniform"])
-def test_vectors_and_numbers_of_a_new_mechanism_start_where_it_puts_them(initialization):
+def test_vectors_and_numbers_of_a_new_mechanism_keep_their_initial_values(initialization):
     model = composed(f"initialization={initialization}")
     score = model.decoder.attention.score
     score.norm, score.temperature = nn.LayerNorm(7), nn.Parameter(torch.tensor(2.5))
@@ -71,7 +75,7 @@ def test_vectors_and_numbers_of_a_new_mechanism_start_where_it_puts_them(initial
     assert (score.norm.bias == 0).all() == (initialization != "uniform")
 
 
-def test_the_source_read_backwards_gives_annotations_in_the_original_order():
+def test_annotations_of_a_source_read_backwards_are_in_the_original_order():
     torch.manual_seed(1)
     model = composed("encoder=lstm", "encoder.reverse=true", "size.layers=1")
     words, lengths = torch.tensor([[5, 6, 7, 8], [9, 10, 0, 0]]), torch.tensor([4, 2])
@@ -92,16 +96,16 @@ def test_dropout_is_active_in_training_and_absent_in_evaluation():
     assert not torch.isclose(first, second).all()
 
 
-def test_what_luong_feeds_back_is_dropped_like_every_input_of_a_layer():
-    """Zaremba 2015, whom Luong 2015 §4.1 follows."""
+def test_dropout_acts_on_the_vector_that_luong_feeds_back():
+    """Dropout acts on every input of a layer in Zaremba 2015, which Luong 2015 §4.1 follows."""
     model = composed("decoder=luong", "encoder=lstm", "size.layers=1", "decoder.dropout=1.0")
     bound, state = model.begin(model.encode(torch.tensor([[5, 6, 7]]), torch.tensor([3])))
     inputs = model.decoder.prepare(model.target_embedding(torch.tensor([2])))
-    other = state._replace(hidden=state.hidden._replace(attentional=torch.ones_like(state.hidden.attentional)))
+    changed = state._replace(hidden=state.hidden._replace(attentional=torch.ones_like(state.hidden.attentional)))
 
-    def after(before):
-        return model.decoder.step(inputs, before, bound)[0].state
+    def next_hidden(state):
+        return model.decoder.step(inputs, state, bound)[0].state
 
-    assert not torch.isclose(after(state), after(other)).all()
+    assert not torch.isclose(next_hidden(state), next_hidden(changed)).all()
     model.decoder.train()
-    torch.testing.assert_close(after(state), after(other))
+    torch.testing.assert_close(next_hidden(state), next_hidden(changed))

@@ -1,4 +1,4 @@
-"""What must hold for every composition of encoder, decoder, attention, its parts, and memory, whatever it is."""
+"""Invariants of every composition of encoder, decoder, attention, its parts, and memory."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ from random_batches import batch_of, random_rows
 
 from nmt.data.vocabulary import START
 from nmt.model.tree import map_tree
-from nmt.search.beam import search
+from nmt.search.beam import beam_search
 from nmt.search.settings import Search
 
 SOURCE_LENGTHS, TARGET_LENGTHS = [5, 2, 25, 1], [3, 6, 1, 4]
@@ -29,7 +29,7 @@ def model_of(composition):
 
 
 def log_probabilities(model, sources, targets):
-    """(sentences, target, vocabulary) and alignments (sentences, target, source), by teacher forcing."""
+    """Return log p (sentences, target, vocabulary) and alignments (sentences, target, source), teacher-forced."""
     batch = batch_of(sources, targets)
     with torch.no_grad():
         unrolled = model.unroll(batch, keep_trace=True)
@@ -38,19 +38,19 @@ def log_probabilities(model, sources, targets):
 
 
 @cache
-def together_of(composition):
-    """Of all sentences in one batch; the tests of a composition share it."""
+def batched_of(composition):
+    """Return log p and alignments of all sentences in one batch; cached for the tests of a composition."""
     return log_probabilities(model_of(composition), SOURCES, TARGETS)
 
 
 @each
 def test_padding_never_receives_attention_and_never_changes_a_result(composition):
     model = model_of(composition)
-    together, alignments = together_of(composition)
+    batched, alignments = batched_of(composition)
     for number, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        alone, alignment = log_probabilities(model, [source], [target])
+        single, alignment = log_probabilities(model, [source], [target])
         steps, positions = len(target) + 1, len(source) + 1
-        torch.testing.assert_close(together[number, :steps], alone[0])
+        torch.testing.assert_close(batched[number, :steps], single[0])
         torch.testing.assert_close(alignments[number, :steps, :positions], alignment[0])
         assert (alignments[number, :, positions:] == 0).all()
 
@@ -58,7 +58,7 @@ def test_padding_never_receives_attention_and_never_changes_a_result(composition
 @each
 def test_permuting_the_batch_permutes_the_result(composition):
     model, order = model_of(composition), [2, 0, 3, 1]
-    straight, _ = together_of(composition)
+    straight, _ = batched_of(composition)
     permuted, _ = log_probabilities(model, [SOURCES[n] for n in order], [TARGETS[n] for n in order])
     torch.testing.assert_close(permuted, straight[order])
 
@@ -66,7 +66,7 @@ def test_permuting_the_batch_permutes_the_result(composition):
 @each
 def test_step_by_step_equals_teacher_forced(composition):
     model = model_of(composition)
-    forced, _ = together_of(composition)
+    forced, _ = batched_of(composition)
     batch = batch_of(SOURCES, TARGETS)
     with torch.no_grad():
         bound, state = model.begin(model.encode(batch.source, batch.source_lengths))
@@ -76,24 +76,24 @@ def test_step_by_step_equals_teacher_forced(composition):
 
 
 @each
-def test_beams_share_what_is_bound_and_keep_what_is_theirs_when_reordered(composition):
+def test_reordered_beams_give_the_same_result_as_single_hypotheses(composition):
     model = model_of(composition)
     batch = batch_of(SOURCES, TARGETS)
     words = torch.tensor([[4, 5, 6], [7, 8, 9], [10, 11, 12], [13, 14, 15]])
     with torch.no_grad():
-        bound, single = model.begin(model.encode(batch.source, batch.source_lengths))
-        beams = map_tree(lambda leaf: leaf.repeat_interleave(3, 0), single)
+        bound, first = model.begin(model.encode(batch.source, batch.source_lengths))
+        beams = map_tree(lambda leaf: leaf.repeat_interleave(3, 0), first)
         _, _, beams = model.next(words.flatten(), beams, bound)
         beams = map_tree(lambda leaf: leaf.unflatten(0, (4, 3)).flip(1).flatten(0, 1), beams)
         after_beams, _, _ = model.next(words.flatten(), beams, bound)
         for beam in range(3):
-            _, _, state = model.next(words[:, 2 - beam], single, bound)
+            _, _, state = model.next(words[:, 2 - beam], first, bound)
             after, _, _ = model.next(words[:, beam], state, bound)
             torch.testing.assert_close(after_beams[beam::3], after)
 
 
 @each
-def test_every_parameter_receives_a_finite_gradient_that_differences_confirm(composition):
+def test_every_parameter_gets_a_gradient_that_equals_finite_differences(composition):
     model = model_of(composition)
     batch = batch_of(SOURCES, TARGETS)
     model.zero_grad()
@@ -103,10 +103,10 @@ def test_every_parameter_receives_a_finite_gradient_that_differences_confirm(com
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
-        if "attention=none" not in composition:  # which may leave an encoder's forward half unread
+        if "attention=none" not in composition:  # it may not read the forward half of an encoder
             assert parameter.grad.abs().sum() > 0, f"{name} has no influence"
     slope = sum((p.grad * direction[name]).sum() for name, p in model.named_parameters())
-    losses, step = [], 1e-8  # so short that no Maxout changes sides within it; in float64 rounding then adds some 1e-7
+    losses, step = [], 1e-8  # so short that no maximum of Maxout changes; rounding of float64 adds about 1e-7
     with torch.no_grad():
         for move in (step, -2 * step, step):
             for name, parameter in model.named_parameters():
@@ -116,7 +116,7 @@ def test_every_parameter_receives_a_finite_gradient_that_differences_confirm(com
 
 
 @each
-def test_bfloat16_products_stay_finite_and_near(composition):
+def test_bfloat16_loss_is_finite_and_close_to_float32(composition):
     torch.manual_seed(3)
     model = composed(*composition)
     batch = batch_of(SOURCES, TARGETS)
@@ -129,18 +129,18 @@ def test_bfloat16_products_stay_finite_and_near(composition):
 
 
 @each
-def test_search_by_a_beam_of_one_is_the_greedy_walk(composition):
+def test_a_beam_of_one_equals_greedy_search(composition):
     model = model_of(composition)
     batch = batch_of(SOURCES, TARGETS)
-    found = search(model, batch.source, batch.source_lengths, Search(beam=1, longest_ratio=0.0, longest_extra=8))
-    for source, (best,) in zip(SOURCES, found, strict=True):
+    results = beam_search(model, batch.source, batch.source_lengths, Search(beam=1, longest_ratio=0.0, longest_extra=8))
+    for source, (best,) in zip(SOURCES, results, strict=True):
         words, alignment = greedy(model, source, longest=8)
         assert best.words.tolist() == words
         torch.testing.assert_close(torch.from_numpy(best.alignment), alignment.float())
 
 
 def greedy(model, source, longest):
-    """Most probable word after most probable word, by running the whole prefix again for each."""
+    """Return the most probable words and their alignments; each step runs the complete prefix again."""
     words = []
     while True:
         logits, alignments = log_probabilities(model, [source], [words or [START]])
@@ -155,15 +155,15 @@ def greedy(model, source, longest):
 def test_a_translation_does_not_depend_on_its_batch(composition):
     model, how = model_of(composition), Search(beam=4, nbest=3, longest_ratio=0.0, longest_extra=8)
     batch = batch_of(SOURCES, TARGETS)
-    together = search(model, batch.source, batch.source_lengths, how)
-    for source, hypotheses in zip(SOURCES, together, strict=True):
+    batched = beam_search(model, batch.source, batch.source_lengths, how)
+    for source, hypotheses in zip(SOURCES, batched, strict=True):
         one = batch_of([source], [[4]])
-        (alone,) = search(model, one.source, one.source_lengths, how)
-        assert [best.words.tolist() for best in hypotheses] == [best.words.tolist() for best in alone]
-        assert [best.score for best in hypotheses] == pytest.approx([best.score for best in alone])
+        (single,) = beam_search(model, one.source, one.source_lengths, how)
+        assert [best.words.tolist() for best in hypotheses] == [best.words.tolist() for best in single]
+        assert [best.score for best in hypotheses] == pytest.approx([best.score for best in single])
 
 
-FEW = 6  # target words: of them four may be said, the end symbol one of these
+FEW = 6  # target words; four of them may be translations, one of these is the end symbol
 RANKINGS = (
     {"length_penalty": 0.0},
     {"length_penalty": 1.0, "coverage_penalty": 0.3},
@@ -173,19 +173,19 @@ RANKINGS = (
 
 @pytest.mark.slow
 @each
-def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(composition):
+def test_a_beam_as_wide_as_the_search_space_equals_enumeration(composition):
     torch.manual_seed(7)
     model = composed(*composition, target_words=FEW).double()
     for parameter in model.parameters():
-        parameter.data *= 3  # sharp enough for the best to differ from the greedy one
+        parameter.data *= 3  # so sharp that the best translation differs from the greedy one
     longest, sources = 4, SOURCES[:2]
-    spelled = every_translation(longest)
+    translations = every_translation(longest)
     batch = batch_of(sources, [[4]] * 2)
     for settings in RANKINGS:
         how = Search(beam=108, nbest=20, longest_ratio=0.0, longest_extra=longest, **settings)
-        found = search(model, batch.source, batch.source_lengths, how)
-        for source, hypotheses in zip(sources, found, strict=True):
-            scores = scores_of(model, source, spelled, settings)
+        results = beam_search(model, batch.source, batch.source_lengths, how)
+        for source, hypotheses in zip(sources, results, strict=True):
+            scores = scores_of(model, source, translations, settings)
             best = sorted(scores, key=scores.get, reverse=True)[:20]
             assert [one.score for one in hypotheses] == pytest.approx([scores[words] for words in best], abs=1e-4)
             clear = scores[best[0]] - scores[best[1]] > 1e-4
@@ -193,24 +193,24 @@ def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(composition):
 
 
 def every_translation(longest):
-    """With the end symbol, where there was room for it."""
-    words, ended = [1, 4, 5], []
-    going_on = [()]
+    """Return all word sequences of at most this length; shorter ones finish with the end symbol."""
+    words, finished = [1, 4, 5], []
+    open_prefixes = [()]
     for _ in range(longest):
-        ended += [(*prefix, 3) for prefix in going_on]
-        going_on = [(*prefix, word) for prefix in going_on for word in words]
-    return [*ended, *going_on]
+        finished += [(*prefix, 3) for prefix in open_prefixes]
+        open_prefixes = [(*prefix, word) for prefix in open_prefixes for word in words]
+    return [*finished, *open_prefixes]
 
 
-def scores_of(model, source, spelled, settings):
-    """By teacher forcing of all of them."""
-    logs, alignments = log_probabilities(model, [source] * len(spelled), [list(words) for words in spelled])
+def scores_of(model, source, translations, settings):
+    """Return the score of each translation, by teacher forcing."""
+    logs, alignments = log_probabilities(model, [source] * len(translations), [list(words) for words in translations])
     scores = {}
-    for number, words in enumerate(spelled):
+    for number, words in enumerate(translations):
         steps = torch.arange(len(words))
         log = logs[number, steps, torch.tensor(words)].sum()
         norm = len(words) if settings.get("normalization") is None else (5 + len(words)) / 6
         attended = alignments[number, steps, : len(source) + 1].sum(0).clamp(1e-4, 1.0)
-        left_out = settings.get("coverage_penalty", 0.0) * attended.log().sum()
-        scores[words] = float(log / norm ** settings["length_penalty"] + left_out)
+        penalty = settings.get("coverage_penalty", 0.0) * attended.log().sum()
+        scores[words] = float(log / norm ** settings["length_penalty"] + penalty)
     return scores

@@ -1,4 +1,4 @@
-"""What each mechanism is when it is switched off, or taken to its limits."""
+"""Mechanisms in their limits: switched off they equal a plain model, and extreme inputs keep them finite."""
 
 import pytest
 import torch
@@ -8,25 +8,28 @@ from torch import nn
 
 from nmt.model.attention.score import Additive
 from nmt.runs.trained_model import build_model
-from nmt.search.beam import search
+from nmt.search.beam import beam_search
 from nmt.search.settings import Search
 
 SOURCES = random_rows([5, 2, 9, 1], SOURCE_WORDS, seed=1)
 TARGETS = random_rows([3, 6, 1, 4], TARGET_WORDS, seed=2)
 BATCH = batch_of(SOURCES, TARGETS)
 LENGTHS = torch.tensor([len(source) + 1 for source in SOURCES])
-JOINED = [choice for choice in choices("attention") if "score" in configured(f"attention={choice}").attention]
-ATTENTIONS = [f"attention={choice}" for choice in JOINED]
+ATTENTIONS = [
+    f"attention={choice}"
+    for choice in choices("attention")
+    if "score" in configured(f"attention={choice}").attention  # not attention=none
+]
 COVERAGES = [f"attention/coverage={choice}" for choice in choices("attention/coverage")]
 
 
-def beside(*overrides: str, plain: tuple[str, ...] = ()):
-    """A plain model, and one with a mechanism that got the plain one's weights by name; what that left is new."""
+def plain_and_extended(*overrides: str, plain: tuple[str, ...] = ()):
+    """Return a plain model, the same model with a mechanism, and the names of the mechanism's parameters."""
     torch.manual_seed(4)
-    bare, model = composed(*plain).double(), composed(*plain, *overrides).double()
-    fresh, unexpected = model.load_state_dict(bare.state_dict(), strict=False)
+    plain_model, extended = composed(*plain).double(), composed(*plain, *overrides).double()
+    missing, unexpected = extended.load_state_dict(plain_model.state_dict(), strict=False)
     assert not unexpected
-    return bare, model, fresh
+    return plain_model, extended, missing
 
 
 def trace_of(model, batch=BATCH):
@@ -34,30 +37,34 @@ def trace_of(model, batch=BATCH):
         return model.unroll(batch, keep_trace=True).trace
 
 
-def assert_same_loss(one, other):
-    torch.testing.assert_close(one.loss(BATCH).objective, other.loss(BATCH).objective)
+def assert_same_loss(first, second):
+    torch.testing.assert_close(first.loss(BATCH).objective, second.loss(BATCH).objective)
+
+
+def assert_other_loss(first, second):
+    assert not torch.isclose(first.loss(BATCH).objective, second.loss(BATCH).objective, rtol=1e-9, atol=0.0)
 
 
 @pytest.mark.parametrize("mechanism", [*ATTENTIONS, "memory=buffer"])
-def test_the_plain_models_weights_fit_by_name_and_only_the_mechanisms_are_new(mechanism):
-    _, _, fresh = beside(mechanism, "attention/score=additive")
+def test_a_mechanism_adds_parameters_and_keeps_the_names_of_the_plain_model(mechanism):
+    _, _, missing = plain_and_extended(mechanism, "attention/score=additive")
     parts = ("covered", "coverage", "window", "history", "writing")
     owners = ("decoder.memory", *(f"attention.{part}" for part in parts))
-    assert all(any(f"{owner}." in name for owner in owners) for name in fresh)
+    assert all(any(f"{owner}." in name for owner in owners) for name in missing)
 
 
 @pytest.mark.parametrize("coverage", COVERAGES)
 @pytest.mark.parametrize("score", ["additive", "general"])
-def test_a_coverage_that_tells_nothing_changes_nothing(coverage, score):
-    plain, covered, fresh = beside(coverage, plain=(f"attention/score={score}",))
-    assert "decoder.attention.covered.weight" in fresh
-    assert not torch.isclose(plain.loss(BATCH).objective, covered.loss(BATCH).objective, rtol=1e-9, atol=0.0)
+def test_a_coverage_with_zero_weight_equals_the_plain_model(coverage, score):
+    plain, covered, missing = plain_and_extended(coverage, plain=(f"attention/score={score}",))
+    assert "decoder.attention.covered.weight" in missing
+    assert_other_loss(plain, covered)
     nn.init.zeros_(covered.decoder.attention.covered.weight)
     assert_same_loss(plain, covered)
 
 
-def test_the_scaled_general_score_is_the_plain_one_divided_by_the_root_of_the_querys_size():
-    plain, scaled, _ = beside(
+def test_the_scaled_general_score_is_divided_by_the_root_of_the_query_size():
+    plain, scaled, _ = plain_and_extended(
         "attention=general_scaled", "size.hidden=16", plain=("attention=general", "size.hidden=16")
     )
     with torch.no_grad():
@@ -65,21 +72,23 @@ def test_the_scaled_general_score_is_the_plain_one_divided_by_the_root_of_the_qu
     assert_same_loss(plain, scaled)
 
 
-def test_linguistic_coverage_sums_to_the_steps_done():
+def test_linguistic_coverage_sums_to_the_number_of_steps():
     coverage = trace_of(composed("attention=coverage_linguistic"))["coverage"]
     for step, covered in enumerate(coverage, start=1):
         torch.testing.assert_close(covered.sum((1, 2)), torch.full((4,), float(step)))
 
 
-def test_linguistic_coverage_is_fertility_of_one():
-    linguistic, fertile, fresh = beside("attention/coverage=fertility", plain=("attention/coverage=linguistic",))
-    assert fresh == ["decoder.attention.coverage.fertility.weight"]
+def test_linguistic_coverage_equals_a_fertility_of_one():
+    linguistic, fertile, missing = plain_and_extended(
+        "attention/coverage=fertility", plain=("attention/coverage=linguistic",)
+    )
+    assert missing == ["decoder.attention.coverage.fertility.weight"]
     nn.init.zeros_(fertile.decoder.attention.coverage.fertility.weight)  # Φ = 2 · σ(0) = 1
     assert_same_loss(linguistic, fertile)
 
 
 @pytest.mark.parametrize("most", [1.0, 2.0, 5.0])
-def test_fertility_is_between_nothing_and_the_most(most):
+def test_fertility_is_between_zero_and_its_maximum(most):
     model = composed("attention=coverage_fertility", f"attention.coverage.most={most}").double()
     nn.init.normal_(model.decoder.attention.coverage.fertility.weight, std=10.0)
     fertility = trace_of(model)["fertility"][0]
@@ -87,43 +96,45 @@ def test_fertility_is_between_nothing_and_the_most(most):
     assert fertility.std() > 0.1 * most
 
 
-def test_the_auxiliary_objective_joins_what_is_minimised_and_nothing_else():
-    without, with_objective, _ = beside("attention.coverage.auxiliary=0.5", plain=("attention=coverage_fertility",))
+def test_the_auxiliary_objective_changes_the_objective_but_not_the_likelihood():
+    without, with_objective, _ = plain_and_extended(
+        "attention.coverage.auxiliary=0.5", plain=("attention=coverage_fertility",)
+    )
     plain, penalised = without.loss(BATCH), with_objective.loss(BATCH)
-    torch.testing.assert_close(plain.likelihood, penalised.likelihood)
-    torch.testing.assert_close(plain.objective, plain.likelihood)
+    torch.testing.assert_close(plain.negative_log_likelihood, penalised.negative_log_likelihood)
+    torch.testing.assert_close(plain.objective, plain.negative_log_likelihood)
     trace = trace_of(without)
     expected = 0.0
     for number, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        given = trace["alignment"][: len(target) + 1, number, : len(source) + 1].sum(0)
-        expected += 0.5 * ((trace["fertility"][0, number, : len(source) + 1] - given) ** 2).sum()
+        attention = trace["alignment"][: len(target) + 1, number, : len(source) + 1].sum(0)
+        expected += 0.5 * ((trace["fertility"][0, number, : len(source) + 1] - attention) ** 2).sum()
     torch.testing.assert_close(penalised.objective - plain.objective, expected)
 
 
-def test_temporal_attention_without_memory_is_plain():
-    plain, temporal, fresh = beside("attention/history=temporal", "attention.history.window=0")
-    assert fresh == []
+def test_temporal_attention_without_history_equals_the_plain_model():
+    plain, temporal, missing = plain_and_extended("attention/history=temporal", "attention.history.window=0")
+    assert missing == []
     assert_same_loss(plain, temporal)
 
 
-def test_temporal_attention_starts_plain_and_a_window_as_long_as_the_sentence_is_none():
-    plain, temporal, _ = beside("attention/history=temporal")
-    alignment, plainly = trace_of(temporal)["alignment"], trace_of(plain)["alignment"]
-    torch.testing.assert_close(alignment[0], plainly[0])
-    assert (alignment[1] - plainly[1]).abs().max() > 1e-4
+def test_temporal_attention_starts_plain_and_a_long_window_changes_nothing():
+    plain, temporal, _ = plain_and_extended("attention/history=temporal")
+    alignment, plain_alignment = trace_of(temporal)["alignment"], trace_of(plain)["alignment"]
+    torch.testing.assert_close(alignment[0], plain_alignment[0])
+    assert (alignment[1] - plain_alignment[1]).abs().max() > 1e-4
     windowed = composed("attention=temporal", "attention.history.window=50").double()
     windowed.load_state_dict(temporal.state_dict())
     assert_same_loss(temporal, windowed)
 
 
 @pytest.mark.parametrize("window", ["local_m", "local_p"])
-def test_a_window_wider_than_the_sentence_is_global(window):
-    plain, local, _ = beside(f"attention/window={window}", "attention.window.half_width=1000000")
-    assert_same_loss(plain, local)  # local-p's Gaussian is flat then
+def test_a_window_wider_than_the_sentence_equals_global_attention(window):
+    plain, local, _ = plain_and_extended(f"attention/window={window}", "attention.window.half_width=1000000")
+    assert_same_loss(plain, local)  # the Gaussian of local-p is flat then
 
 
 @pytest.mark.parametrize("window", ["local_m", "local_p"])
-def test_a_window_is_all_that_is_attended_to(window):
+def test_positions_outside_a_window_get_no_attention(window):
     model = composed(f"attention/window={window}", "attention.window.half_width=2").double()
     trace = trace_of(model)
     positions = torch.arange(1, 11, dtype=torch.float64)
@@ -134,25 +145,25 @@ def test_a_window_is_all_that_is_attended_to(window):
         torch.testing.assert_close(trace["position"], expected.float())
 
 
-def test_positions_are_those_of_the_original_order_where_the_source_is_read_reversed():
+def test_window_positions_follow_the_original_order_of_a_reversed_source():
     overrides = ("encoder=lstm", "encoder.reverse=true", "attention=local_m", "attention.window.half_width=1")
     alignment = trace_of(composed(*overrides))["alignment"]
-    assert (alignment[0, 2, :2] > 0).all()  # the first step looks at the first word and its neighbour
+    assert (alignment[0, 2, :2] > 0).all()  # the first step attends to the first word and the next one
     assert (alignment[0, 2, 2:] == 0).all()
 
 
-class Never(nn.Module):
-    """A gate that is always shut."""
+class ClosedGate(nn.Module):
+    """A gate that is always closed."""
 
     def forward(self, hidden):
         return torch.full((len(hidden), 32), -torch.inf, dtype=hidden.dtype)
 
 
-def test_interactive_attention_that_writes_nothing_is_plain():
-    plain, interactive, _ = beside("attention=interactive")
-    assert not torch.isclose(plain.loss(BATCH).objective, interactive.loss(BATCH).objective, rtol=1e-9, atol=0.0)
+def test_interactive_attention_that_writes_nothing_equals_the_plain_model():
+    plain, interactive, _ = plain_and_extended("attention=interactive")
+    assert_other_loss(plain, interactive)
     writing = interactive.decoder.attention.writing
-    writing.forget, writing.update = Never(), Never()
+    writing.forget, writing.update = ClosedGate(), ClosedGate()
     assert_same_loss(plain, interactive)
 
 
@@ -164,7 +175,7 @@ def test_the_weights_of_a_memory_sum_to_one(shared):
     assert ((trace["memory_gate"] > 0) & (trace["memory_gate"] < 1)).all()
 
 
-def test_a_memory_of_one_cell_is_read_whole():
+def test_reading_a_memory_of_one_cell_returns_the_cell():
     model = composed("decoder=feedback", "memory=buffer", "memory.cells=1")
     encoded = model.encode(BATCH.source, BATCH.source_lengths)
     _, state = model.decoder.memory.bind(encoded)
@@ -176,7 +187,7 @@ def test_a_memory_of_one_cell_is_read_whole():
     assert state.cells.isfinite().all()
 
 
-def test_the_noise_of_a_memory_is_stored_and_drawn_anew_only_where_asked_and_only_in_training():
+def test_memory_noise_is_stored_and_resampled_only_on_request_and_in_training():
     def first_cells(model):
         return model.decoder.memory.bind(model.encode(BATCH.source, BATCH.source_lengths))[1].cells
 
@@ -191,8 +202,8 @@ def test_the_noise_of_a_memory_is_stored_and_drawn_anew_only_where_asked_and_onl
 
 
 @pytest.mark.parametrize("overrides", [*ATTENTIONS, "memory=buffer", "memory=buffer memory.shared=false"])
-def test_bfloat16_is_as_near_where_softmax_gives_float32(overrides, monkeypatch):
-    """As CUDA's autocast has it, and the CPU's has not."""
+def test_bfloat16_stays_close_if_softmax_returns_float32(overrides, monkeypatch):
+    """Autocast on CUDA computes softmax in float32, autocast on a CPU does not."""
     model, softmax = composed(*overrides.split()), torch.softmax
     exact = model.loss(BATCH).objective
     monkeypatch.setattr(torch, "softmax", lambda energies, dim: softmax(energies.float(), dim))
@@ -205,11 +216,16 @@ EXTREMES = [*ATTENTIONS, "memory=buffer", "attention=temporal attention.history.
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("overrides", EXTREMES)
-def test_sentences_of_one_and_of_300_words_and_energies_of_ten_thousand_stay_finite(overrides, precision):
+def test_sentences_of_1_and_300_words_and_energies_of_10000_stay_finite(overrides, precision):
     model = composed(*overrides.split())
     score = model.decoder.attention.score
-    energies = score.energies
-    score.energies = lambda *given: (found := energies(*given)) / found.detach().abs().clamp(max=1e30).amax() * 1e4
+    plain_energies = score.energies
+
+    def large_energies(*arguments):
+        energies = plain_energies(*arguments)
+        return energies / energies.detach().abs().clamp(max=1e30).amax() * 1e4
+
+    score.energies = large_energies
     batch = batch_of(random_rows([1, 300], SOURCE_WORDS, seed=3), random_rows([300, 1], TARGET_WORDS, seed=4))
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
         loss = model.loss(batch).objective
@@ -221,11 +237,11 @@ def test_sentences_of_one_and_of_300_words_and_energies_of_ten_thousand_stay_fin
 
 @pytest.mark.parametrize("beam", [1, 20])
 @pytest.mark.parametrize("overrides", EXTREMES)
-def test_beams_of_one_and_of_twenty_search_sentences_of_one_and_of_300_words(overrides, beam):
+def test_beams_of_1_and_20_translate_sentences_of_1_and_300_words(overrides, beam):
     batch = batch_of(random_rows([1, 300], SOURCE_WORDS, seed=3), [[4], [4]])
     how = Search(beam=beam, nbest=beam, longest_ratio=0.0, longest_extra=4)
     for hypotheses, positions in zip(
-        search(composed(*overrides.split()), batch.source, batch.source_lengths, how), (2, 301), strict=True
+        beam_search(composed(*overrides.split()), batch.source, batch.source_lengths, how), (2, 301), strict=True
     ):
         assert len(hypotheses) == beam
         for hypothesis in hypotheses:
@@ -240,8 +256,8 @@ def parameters(*overrides: str) -> int:
     return sum(parameter.numel() for parameter in build_model(config).parameters())
 
 
-def test_coverages_add_the_parameters_the_paper_says():
-    """Tu 2016 §5.2: 3K for linguistic coverage with fertility, about 10K × d for neural coverage with gating."""
+def test_coverages_add_as_many_parameters_as_the_paper_states():
+    """Tu 2016 §5.2: 3K for coverage with fertility, and about 10K × d for neural coverage with gating."""
     plain = parameters()
     assert parameters("attention=coverage_linguistic") - plain == 1000  # V
     assert parameters("attention=coverage_fertility") - plain == 3000  # V and U_f
@@ -251,19 +267,19 @@ def test_coverages_add_the_parameters_the_paper_says():
 
 
 @pytest.mark.parametrize("biased", [True, False])
-def test_additive_attention_begins_to_learn_in_half_precision(biased):
-    """Energies and the gradient of v near 0, where 2 σ(2x) − 1 would lose what bfloat16 still tells of tanh x."""
+def test_additive_attention_has_useful_first_gradients_in_half_precision(biased):
+    """Near 0, 2 σ(2x) − 1 would lose digits that tanh x has in bfloat16."""
     torch.manual_seed(3)
     score = Additive(query_size=4, annotation_size=4, attention_size=6)
     nn.init.normal_(score.energy)
     queries, keys = 1e-3 * torch.randn(2, 1, 4), 1e-3 * torch.randn(2, 5, 6)
     bias = 1e-3 * torch.randn(2, 1, 5, 6) if biased else None
-    found = []
+    results = []
     for dtype in (torch.float64, torch.bfloat16):
         score.to(dtype).zero_grad()
-        given = [None if one is None else one.to(dtype) for one in (queries, keys, bias)]
-        energies = score.energies(*given)
+        arguments = [None if tensor is None else tensor.to(dtype) for tensor in (queries, keys, bias)]
+        energies = score.energies(*arguments)
         energies.square().sum().backward()
-        found.append([energies.detach().double(), score.energy.grad.clone().double()])
-    for exact, half in zip(*found, strict=True):
+        results.append([energies.detach().double(), score.energy.grad.clone().double()])
+    for exact, half in zip(*results, strict=True):
         torch.testing.assert_close(half, exact, rtol=0.1, atol=0.05 * exact.abs().max().item())

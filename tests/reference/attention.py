@@ -1,6 +1,6 @@
-"""Attention as models.md §2 joins it: score → history → softmax in the window → Gaussian → context → updates → write.
+"""Attention: score → history → softmax in the window → Gaussian → context → coverage update → write.
 
-Positions j and steps i count from 1, as in the papers. Weights are bound to the parts with functools.partial:
+Each part gets its weights by functools.partial:
 
     Attention(h, score=partial(scores.additive, v=v, W=W, U=U, V=V), window=partial(local_m, D=10),
               history=temporal, coverage=neural_gru(h, W=…, a=…, B=…, T=…), writing=Interactive(W_F=…, W_U=…))
@@ -23,7 +23,7 @@ Score = Callable[..., Tensor]  # (query, annotation, j, coverage or None) → e_
 
 
 class Window(NamedTuple):
-    """What (i, query, number of positions) allows: first..last, with p_i, and with σ where there is a Gaussian."""
+    """The positions first..last of a step, with p_i of a local window, and with σ of a Gaussian."""
 
     first: int
     last: int
@@ -32,19 +32,19 @@ class Window(NamedTuple):
 
 
 def global_window(i: int, query: Tensor, positions: int) -> Window:
-    """All real positions."""
+    """Return all positions."""
     return Window(1, positions)
 
 
 def local_m(i: int, query: Tensor, positions: int, *, D: int, J: int | None = None) -> Window:
-    """Monotonic window; J leaves out the end symbol (None: all positions are words)."""
+    """Return the window of local-m; J does not count the end symbol (None: the source has none)."""
     J = positions if J is None else J
     p = min(i, J)  # p_i = min(i, J), nmt.matlab
     return Window(max(1, p - D), min(positions, p + D), query.new_tensor(float(p)))  # [p_i − D, p_i + D], footnote 8
 
 
 def local_p(i: int, query: Tensor, positions: int, *, D: int, W_p: Tensor, v_p: Tensor, J: int | None = None) -> Window:
-    """Predicted window; J leaves out the end symbol (None: all positions are words)."""
+    """Return the window of local-p; J does not count the end symbol (None: the source has none)."""
     J = positions if J is None else J
     p = J * torch.sigmoid(v_p @ torch.tanh(W_p @ query))  # eq. 10: p_i = J · σ(v_p · tanh(W_p q))
     centre = math.floor(p.item())  # the window itself passes no gradient
@@ -55,22 +55,22 @@ def local_p(i: int, query: Tensor, positions: int, *, D: int, W_p: Tensor, v_p: 
 
 
 def no_history(i: int, j: int, energies: Sequence[Sequence[Tensor]]) -> Tensor:
-    """The numerator of the softmax itself; energies[k − 1][j − 1] is e_kj, of all steps k ≤ i."""
+    """Return exp(e_ij), the numerator of the softmax; energies[k − 1][j − 1] is e_kj for all steps k ≤ i."""
     return torch.exp(energies[i - 1][j - 1])  # b_ij = exp(e_ij)
 
 
 def temporal(i: int, j: int, energies: Sequence[Sequence[Tensor]], *, last: int | None = None) -> Tensor:
-    """Temporal attention (Sankaran 2016 eq. 6–7), over the whole history or its `last` n steps."""
+    """Return b_ij of temporal attention (Sankaran 2016 eq. 6–7), over all past steps or the `last` n."""
     e = energies[i - 1][j - 1]
-    if e.item() == float("-inf"):  # a position that may never be attended: 0, not 0/0
+    if e.item() == float("-inf"):  # a position without attention: 0, because 0/0 is NaN
         return torch.zeros_like(e)
     if i == 1:
         return torch.exp(e)  # b_1j = exp(e_1j)
     oldest = 1 if last is None else max(1, i - last)
-    memorised = torch.zeros_like(e)
+    past = torch.zeros_like(e)
     for k in range(oldest, i):
-        memorised = memorised + torch.exp(energies[k - 1][j - 1])  # eq. 6: Σ_{k<i} exp(e_kj)
-    return torch.exp(e) / memorised  # eq. 7
+        past = past + torch.exp(energies[k - 1][j - 1])  # eq. 6: Σ_{k<i} exp(e_kj)
+    return torch.exp(e) / past  # eq. 7
 
 
 # ---------------------------------------------------------------- coverage (Tu 2016 §3; Sankaran 2016 §4.1)
@@ -78,9 +78,10 @@ def temporal(i: int, j: int, energies: Sequence[Sequence[Tensor]], *, last: int 
 
 @dataclass
 class Coverage:
-    """C_0j of each source position and the update C_ij = update(j, C_{i−1,j}, α_ij, h_j, q_i, e(y_i)).
+    """C_0j of each source position, and the update C_ij = update(j, C_{i−1,j}, α_ij, h_j, t_{i−1}, e(y_i)).
 
-    Only the embedding coverage needs e(y_i), and `waits_for_word` until the next read; the others get None there.
+    t_{i−1} is the query of step i. Only the embedding coverage needs e(y_i): its update `waits_for_word` until the
+    next read. The other coverages get None for it.
     """
 
     initial: list[Tensor]
@@ -90,7 +91,7 @@ class Coverage:
 
 
 def linguistic(annotations: Sequence[Tensor]) -> Coverage:
-    """Accumulated weights (Tu 2016 eq. 7 with Φ = 1); d = 1."""
+    """Return the coverage that sums the weights (Tu 2016 eq. 7 with Φ = 1); d = 1."""
 
     def update(j: int, C: Tensor, alpha: Tensor, h: Tensor, t: Tensor | None, word: Tensor | None) -> Tensor:
         return C + alpha  # C_ij = C_{i−1,j} + α_ij
@@ -99,7 +100,7 @@ def linguistic(annotations: Sequence[Tensor]) -> Coverage:
 
 
 def fertility(annotations: Sequence[Tensor], *, U_f: Tensor, N: float = 2.0) -> Coverage:
-    """Accumulated weights over the predicted fertility (Tu 2016 eq. 7–8); U_f is a vector, d = 1."""
+    """Return the coverage with fertility (Tu 2016 eq. 7–8); U_f is a vector, d = 1."""
     Phi = [N * torch.sigmoid(U_f @ h) for h in annotations]  # eq. 8: Φ_j = N · σ(U_f h_j), once a sentence
 
     def update(j: int, C: Tensor, alpha: Tensor, h: Tensor, t: Tensor | None, word: Tensor | None) -> Tensor:
@@ -109,7 +110,7 @@ def fertility(annotations: Sequence[Tensor], *, U_f: Tensor, N: float = 2.0) -> 
 
 
 def neural_tanh(annotations: Sequence[Tensor], *, W: Tensor, a: Tensor, B: Tensor, T: Tensor) -> Coverage:
-    """Tu 2016 §3.1.2 with f = tanh: W (d, d), a (d,), B (d, annotation), T (d, query)."""
+    """Return the coverage of Tu 2016 §3.1.2 with f = tanh: W (d, d), a (d,), B (d, annotation), T (d, query)."""
 
     def update(j: int, C: Tensor, alpha: Tensor, h: Tensor, t: Tensor | None, word: Tensor | None) -> Tensor:
         return torch.tanh(W @ C + a * alpha + B @ h + T @ t)
@@ -118,7 +119,10 @@ def neural_tanh(annotations: Sequence[Tensor], *, W: Tensor, a: Tensor, B: Tenso
 
 
 def neural_gru(annotations: Sequence[Tensor], *, W: Tensor, a: Tensor, B: Tensor, T: Tensor) -> Coverage:
-    """Tu 2016 §3.1.2 with f = GRU, gates r, z, n: W (3d, d), a (3d,), B (3d, annotation), T (3d, query); no biases."""
+    """Return the coverage of Tu 2016 §3.1.2 with f = GRU, without biases; each matrix stacks the gates r, z, n.
+
+    W (3d, d), a (3d,), B (3d, annotation), T (3d, query).
+    """
     W_ih = torch.cat([a.unsqueeze(1), B, T], dim=1)
 
     def update(j: int, C: Tensor, alpha: Tensor, h: Tensor, t: Tensor | None, word: Tensor | None) -> Tensor:
@@ -140,9 +144,9 @@ def embedding(
     W_alpha: Tensor,
     U: Tensor,
 ) -> Coverage:
-    """Coverage embeddings (Mi 2016 as in Sankaran 2016 §4.1); `initial` are the source words' embeddings.
+    """Return coverage embeddings (Mi 2016, as described in Sankaran 2016 §4.1), without biases.
 
-    W_*y are (d, target embedding), W_*alpha (d,), U* (d, d); no biases.
+    `initial` holds C_0j, an embedding of each source word. W_*y (d, target embedding), W_*alpha (d,), U* (d, d).
     """
 
     def update(j: int, C: Tensor, alpha: Tensor, h: Tensor, t: Tensor | None, word: Tensor | None) -> Tensor:
@@ -155,7 +159,7 @@ def embedding(
 
 
 def fertility_penalty(fertilities: Sequence[Tensor], alignments: Sequence[Tensor], *, weight: float = 1.0) -> Tensor:
-    """Tu 2016 §4, auxiliary objective (to be added to the loss): λ Σ_j (Φ_j − Σ_i α_ij)²."""
+    """Return the auxiliary objective of Tu 2016 §4, a term of the loss: λ Σ_j (Φ_j − Σ_i α_ij)²."""
     penalty = torch.zeros_like(fertilities[0])
     for j in range(1, len(fertilities) + 1):
         total = torch.zeros_like(fertilities[0])
@@ -170,24 +174,24 @@ def fertility_penalty(fertilities: Sequence[Tensor], alignments: Sequence[Tensor
 
 @dataclass
 class Interactive:
-    """Weights of the attentive write; `score` addresses it with s_i, None shares the weights of reading."""
+    """The parameters of the attentive write; without a `score` for s_i it uses the weights of reading."""
 
     W_F: Tensor
     W_U: Tensor
     score: Score | None = None
 
 
-# ---------------------------------------------------------------- all together
+# ---------------------------------------------------------------- the attention
 
 
 class Trace(NamedTuple):
-    """Everything that one sentence's reads and writes left behind; None where a part is absent."""
+    """All values of one sentence's reads and writes; None if a part is absent."""
 
     contexts: Tensor  # (I, annotation)
     alignments: Tensor  # (I, J)
     energies: Tensor  # (I, J), before the history
     coverage_before: Tensor | None  # (I, J, d): C_{i−1}, as it entered the energy of step i
-    coverage_after: Tensor | None  # (I, J, d): C_i; for the embedding coverage still C_{i−1}, its update waits for y_i
+    coverage_after: Tensor | None  # (I, J, d): C_i, or C_{i−1} of the embedding coverage, whose update waits for y_i
     fertilities: Tensor | None  # (J,)
     positions: Tensor | None  # (I,): p_i of a local window
     writing_weights: Tensor | None  # (writes, J)
@@ -195,7 +199,7 @@ class Trace(NamedTuple):
 
 
 class Attention:
-    """The attention of one sentence: `read` and `write` alternate, step by step."""
+    """The attention of one sentence; each step calls `read`, then `write`."""
 
     def __init__(
         self,
@@ -220,8 +224,8 @@ class Attention:
         self.versions: list[list[Tensor]] = [list(self.h)]
 
     def read(self, i: int, query: Tensor, word: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Context c_i and alignment α_i (J,) for step i; `word` is e(y_{i−1})."""
-        assert i == len(self.energies) + 1, "steps are read in order, from 1"
+        """Return context c_i and alignment α_i (J,) of step i; `word` is e(y_{i−1})."""
+        assert i == len(self.energies) + 1, "steps are read in order, beginning with 1"
         J = len(self.h)
         if self.coverage is not None and self.coverage.waits_for_word and i > 1:
             self._update_coverage(self.alignments[i - 2], None, word)  # y_{i−1} is known now
@@ -234,7 +238,7 @@ class Attention:
             e.append(self.score(query, self.h[j - 1], j, None if self.C is None else self.C[j - 1]))
         self.energies.append(e)
 
-        # b_ij = history(e_ij), over all real positions
+        # b_ij = history(e_ij), at all positions
         b = []
         for j in range(1, J + 1):
             b.append(self.history(i, j, self.energies))
@@ -270,7 +274,7 @@ class Attention:
         return context, torch.stack(alpha)
 
     def write(self, i: int, state: Tensor) -> None:
-        """Rewrite the annotations once s_i is known (Meng 2016 eq. 12–13); nothing without a writing."""
+        """Rewrite the annotations with s_i (Meng 2016 eq. 12–13), if there is a writing."""
         if self.writing is None:
             return
         J = len(self.h)
@@ -293,7 +297,7 @@ class Attention:
         self.versions.append(list(self.h))
 
     def trace(self) -> Trace:
-        """All that happened so far, stacked."""
+        """Return the values of all steps so far."""
         fertilities = None if self.coverage is None else self.coverage.fertilities
         return Trace(
             contexts=torch.stack(self.contexts),
@@ -312,8 +316,8 @@ class Attention:
             self.C[j - 1] = self.coverage.update(j, self.C[j - 1], alpha[j - 1], self.h[j - 1], query, word)
 
 
-class Nowhere:
-    """Without attention: an empty context and weights of zero."""
+class NoAttention:
+    """A decoder without attention: the context is empty, and all weights are 0."""
 
     def __init__(self, annotations: Sequence[Tensor]) -> None:
         self.h, self.steps = list(annotations), 0
@@ -325,11 +329,11 @@ class Nowhere:
     def write(self, i: int, state: Tensor) -> None: ...
 
     def trace(self) -> Trace:
-        nothing = self.h[0].new_zeros(self.steps, len(self.h))
+        zeros = self.h[0].new_zeros(self.steps, len(self.h))
         return Trace(
-            contexts=nothing[:, :0],
-            alignments=nothing,
-            energies=nothing,
+            contexts=zeros[:, :0],
+            alignments=zeros,
+            energies=zeros,
             coverage_before=None,
             coverage_after=None,
             fertilities=None,
@@ -351,7 +355,7 @@ def attend(
     writing: Interactive | None = None,
     post_state: Callable[[int, Tensor], Tensor] | None = None,
 ) -> Trace:
-    """One read for each query; words[i−1] is e(y_{i−1}), post_state(i, c_i) gives the s_i that a writing needs."""
+    """Read once for each query; words[i−1] is e(y_{i−1}), and a writing gets s_i = post_state(i, c_i)."""
     attention = Attention(annotations, score=score, window=window, history=history, coverage=coverage, writing=writing)
     for i in range(1, len(queries) + 1):
         context, _ = attention.read(i, queries[i - 1], None if words is None else words[i - 1])

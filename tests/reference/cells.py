@@ -1,7 +1,7 @@
-"""Recurrent cells and encoders (models.md §1, §4), one vector at a time.
+"""Recurrent cells and encoders, one vector at a time.
 
 Weights are (out, in) and stacked over the gates as in PyTorch: r, z, n for the GRU, i, f, g, o for the LSTM.
-A cell's weights travel as a dict with the keys W_ih, W_hh and, where it has them, b_ih, b_hh.
+The weights of a cell are a dict with the keys W_ih, W_hh and, if it has biases, b_ih, b_hh.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ Weights = Mapping[str, Tensor | None]
 
 
 def affine(W: Tensor, x: Tensor, b: Tensor | None = None) -> Tensor:
-    """W x, and + b where there is a bias."""
+    """Return W x + b; None: no bias."""
     return W @ x if b is None else W @ x + b
 
 
@@ -26,14 +26,14 @@ def gru(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:
-    """The next state of a GRU in PyTorch's form: the reset gate is after the matrix product, z keeps the old state."""
+    """Return the next state of a GRU in PyTorch's form: r is applied after the product, and z keeps the old state."""
     H = len(hidden)
     from_input = affine(W_ih, inputs, b_ih)
     from_hidden = affine(W_hh, hidden, b_hh)
     r = torch.sigmoid(from_input[0:H] + from_hidden[0:H])  # r = σ(W_r x + U_r s)
     z = torch.sigmoid(from_input[H : 2 * H] + from_hidden[H : 2 * H])  # z = σ(W_z x + U_z s)
     n = torch.tanh(from_input[2 * H : 3 * H] + r * from_hidden[2 * H : 3 * H])  # s̃ = tanh(W x + r ⊙ (U s))
-    return (1 - z) * n + z * hidden  # s' = u ⊙ s + (1 − u) ⊙ s̃   (models.md §1, u = z)
+    return (1 - z) * n + z * hidden  # s' = (1 − z) ⊙ s̃ + z ⊙ s
 
 
 def lstm(
@@ -46,7 +46,7 @@ def lstm(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The next (h, c) of an LSTM without peepholes (Zaremba 2015)."""
+    """Return the next (h, c) of an LSTM without peepholes (Zaremba 2015)."""
     H = len(hidden)
     gates = affine(W_ih, inputs, b_ih) + affine(W_hh, hidden, b_hh)
     i = torch.sigmoid(gates[0:H])
@@ -58,7 +58,7 @@ def lstm(
 
 
 def bigru_encoder(embeddings: Sequence[Tensor], *, forward: Weights, backward: Weights) -> list[Tensor]:
-    """Annotations h_j = [forward; backward] (Tu 2016, after eq. 3); both directions start at zero."""
+    """Return the annotations h_j = [forward; backward] (Tu 2016, after eq. 3); both directions start at zero."""
     J = len(embeddings)
     rightward: list[Tensor] = []
     state = embeddings[0].new_zeros(forward["W_hh"].shape[1])
@@ -76,20 +76,20 @@ def bigru_encoder(embeddings: Sequence[Tensor], *, forward: Weights, backward: W
 def stacked_lstm_encoder(
     embeddings: Sequence[Tensor], *, layers: Sequence[Weights], reverse: bool = False
 ) -> tuple[list[Tensor], list[tuple[Tensor, Tensor]]]:
-    """Top-layer annotations in the sentence's own order, and the last (h, c) of each layer in the order of reading.
+    """Return the annotations of the top layer, from left to right, and the last (h, c) of each layer.
 
-    `reverse` reads the source from right to left, so that the last state stands at the first word.
+    `reverse` reads the source from right to left, so that the last state is the one at the first word.
     """
     J = len(embeddings)
     order = list(range(J, 0, -1)) if reverse else list(range(1, J + 1))
     states = [(embeddings[0].new_zeros(layer["W_hh"].shape[1]),) * 2 for layer in layers]
     annotations: list[Tensor] = [torch.empty(0)] * J
     for j in order:
-        below = embeddings[j - 1]
+        x = embeddings[j - 1]
         for number, layer in enumerate(layers):
             h, c = states[number]
-            h, c = lstm(below, h, c, **layer)
+            h, c = lstm(x, h, c, **layer)
             states[number] = (h, c)
-            below = h
-        annotations[j - 1] = below
+            x = h
+        annotations[j - 1] = x
     return annotations, states

@@ -1,4 +1,4 @@
-"""MEMDEC's buffer memory (Wang 2016 §3, models.md §3): a list of n cells, each a vector of size m."""
+"""The buffer memory of MEMDEC (Wang 2016 §3): a list of n cells M(k), each a vector of size m."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Addressing(NamedTuple):
-    """Weights of a content-based addressing: W, U (any size, m), v of that size, w_g (m,)."""
+    """The parameters of content-based addressing: W and U (size, m), v (size,), w_g (m,)."""
 
     W: Tensor
     U: Tensor
@@ -17,7 +17,7 @@ class Addressing(NamedTuple):
 
 
 def initial_cells(annotations: Sequence[Tensor], noise: Sequence[Tensor], *, W_INI: Tensor) -> list[Tensor]:
-    """M_0(k) from the mean annotation and one given noise vector ξ_k a cell (eq. 14–15)."""
+    """Return M_0(k) from the mean annotation and a given noise vector ξ_k for each cell (eq. 14–15)."""
     total = torch.zeros_like(annotations[0])
     for annotation in annotations:
         total = total + annotation
@@ -26,15 +26,15 @@ def initial_cells(annotations: Sequence[Tensor], noise: Sequence[Tensor], *, W_I
 
 
 def uniform_weights(cells: Sequence[Tensor]) -> list[Tensor]:
-    """w_0."""
+    """Return w_0."""
     return [cells[0].new_tensor(1.0 / len(cells)) for _ in cells]
 
 
 def address(
     cells: Sequence[Tensor], state: Tensor, previous: Sequence[Tensor], *, W: Tensor, U: Tensor, v: Tensor, w_g: Tensor
 ) -> tuple[list[Tensor], Tensor]:
-    """The new weights w_i and the gate g (eq. 10–12)."""
-    a = [v @ torch.tanh(W @ cell + U @ state) for cell in cells]  # eq. 12, with the tanh of models.md §3
+    """Return the weights w_i and the gate g (eq. 10–12); `previous` is w_{i−1}."""
+    a = [v @ torch.tanh(W @ cell + U @ state) for cell in cells]  # eq. 12, with a tanh (mechanisms.md)
     total = state.new_zeros(())
     for k in range(len(cells)):
         total = total + torch.exp(a[k])
@@ -47,7 +47,7 @@ def address(
 
 
 def read(cells: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
-    """r = Σ_k w(k) M(k) (Wang 2016 §3.1)."""
+    """Return r = Σ_k w(k) M(k) (Wang 2016 §3.1)."""
     r = torch.zeros_like(cells[0])
     for k in range(len(cells)):
         r = r + weights[k] * cells[k]
@@ -57,7 +57,7 @@ def read(cells: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
 def write(
     cells: Sequence[Tensor], weights: Sequence[Tensor], state: Tensor, *, W_ERS: Tensor, W_ADD: Tensor
 ) -> list[Tensor]:
-    """Erase, then add (eq. 13 and the one after it)."""
+    """Return the cells after erasing and adding (eq. 13 and the next equation)."""
     erase = torch.sigmoid(W_ERS @ state)  # μ_ERS = σ(W_ERS s_i)
     add = torch.sigmoid(W_ADD @ state)  # μ_ADD = σ(W_ADD s_i)
     written = []
@@ -68,7 +68,7 @@ def write(
 
 
 class Buffer:
-    """The memory of one sentence. `writing` None: the weights of reading are used for writing too."""
+    """The memory of one sentence; it writes with the weights of reading if `writing` is None."""
 
     def __init__(
         self,
@@ -89,14 +89,14 @@ class Buffer:
         self.versions: list[list[Tensor]] = [list(self.cells)]  # M_0, M_1, …
 
     def read(self, i: int, state: Tensor) -> Tensor:
-        """r_{i−1} = read(s_{i−1}, M_{i−1}) (eq. 4); `state` is s_{i−1}."""
+        """Return r_{i−1} = read(s_{i−1}, M_{i−1}) (eq. 4); `state` is s_{i−1}."""
         weights, gate = address(self.cells, state, self.read_weights[-1], **self.reading._asdict())
         self.read_weights.append(weights)
         self.gates.append(gate)
         return read(self.cells, weights)
 
     def write(self, i: int, state: Tensor) -> None:
-        """M_i = write(s_i, M_{i−1}) (eq. 8); own weights are addressed with s_i, with a gate and past of their own."""
+        """Compute M_i = write(s_i, M_{i−1}) (eq. 8); separate weights have a separate w_0 and gate; `state` is s_i."""
         if self.writing is None:
             weights = self.read_weights[-1]
         else:

@@ -1,8 +1,9 @@
-"""Energies e_ij = score(q_i, h_j) of one query and one annotation (models.md §2, Score).
+"""Energies e_ij = score(q_i, h_j) of one query and one annotation.
 
-All share one call, (query, annotation, j, coverage), so that functools.partial(additive, v=…, W=…, U=…) is what
-`attention.Attention` asks for. j counts from 1. `coverage` is C_{i−1,j} or None; given one, a score needs its weight:
-the matrix V where there is a tanh to enter, the vector w where there is none.
+All scores take (query, annotation, j, coverage), and their weights as keywords. `attention.Attention` gets a score with
+bound weights: functools.partial(additive, v=…, W=…, U=…).
+
+`coverage` is C_{i−1,j}, or None. It enters the tanh by the matrix V; without a tanh it is added by the vector w.
 """
 
 import torch
@@ -24,7 +25,7 @@ def additive(
     c: Tensor | None = None,
     V: Tensor | None = None,
 ) -> Tensor:
-    """Bahdanau's score. dl4mt's two biases are b, inside the tanh, and the scalar c, outside."""
+    """Return v · tanh(W q + U h_j + b) + c (Bahdanau 2015); dl4mt has the biases b and c."""
     inner = affine(W, query, b) + U @ annotation
     if coverage is not None:
         inner = inner + V @ coverage  # Tu 2016 §3.2: v · tanh(W t_{i−1} + U h_j + V C_{i−1,j})
@@ -35,7 +36,7 @@ def additive(
 def dot(
     query: Tensor, annotation: Tensor, j: int, coverage: Tensor | None = None, *, w: Tensor | None = None
 ) -> Tensor:
-    """Luong 2015 eq. 8, dot."""
+    """Return q · h_j (Luong 2015 eq. 8)."""
     energy = query @ annotation  # q · h_j
     return energy if coverage is None else energy + coverage_term(coverage, w=w)
 
@@ -43,7 +44,7 @@ def dot(
 def general(
     query: Tensor, annotation: Tensor, j: int, coverage: Tensor | None = None, *, W: Tensor, w: Tensor | None = None
 ) -> Tensor:
-    """Luong 2015 eq. 8, general."""
+    """Return q · W h_j (Luong 2015 eq. 8)."""
     energy = query @ (W @ annotation)  # q · W h_j
     return energy if coverage is None else energy + coverage_term(coverage, w=w)
 
@@ -58,7 +59,7 @@ def concat(
     W: Tensor,
     V: Tensor | None = None,
 ) -> Tensor:
-    """Luong 2015 eq. 8, concat, with the tanh and v of models.md §2."""
+    """Return v · tanh(W [q; h_j]) (Luong 2015 eq. 8, with a tanh and v: mechanisms.md)."""
     inner = W @ torch.cat([query, annotation])
     if coverage is not None:
         inner = inner + V @ coverage
@@ -75,7 +76,7 @@ def concat_code(
     W: Tensor,
     V: Tensor | None = None,
 ) -> Tensor:
-    """Concat as Luong's code has it: the source side is the identity (Luong 2015, footnote 15)."""
+    """Return v · tanh(h_j + W q), the concat score of Luong's code (Luong 2015, footnote 15)."""
     inner = annotation + W @ query
     if coverage is not None:
         inner = inner + V @ coverage
@@ -85,7 +86,7 @@ def concat_code(
 def location(
     query: Tensor, annotation: Tensor, j: int, coverage: Tensor | None = None, *, W_a: Tensor, w: Tensor | None = None
 ) -> Tensor:
-    """Luong 2015 eq. 9; positions beyond W_a's rows get the energy −inf, so the weight 0 (footnote 6)."""
+    """Return row j of W_a q (Luong 2015 eq. 9), or −inf beyond the last row (footnote 6)."""
     if j > W_a.shape[0]:
         return query.new_tensor(float("-inf"))
     energy = W_a[j - 1] @ query  # row j of W_a q
@@ -93,5 +94,5 @@ def location(
 
 
 def coverage_term(coverage: Tensor, *, w: Tensor) -> Tensor:
-    """What a coverage adds to a score that has no tanh to enter (ours, models.md §2)."""
+    """Return the term that a coverage adds to a score without tanh (no paper combines them)."""
     return w @ coverage  # w · C_{i−1,j}

@@ -1,7 +1,6 @@
-"""Search by looking at everything, and greedy search: what beam search is compared with on tiny vocabularies.
+"""Exhaustive, greedy and literal beam search, for tiny vocabularies.
 
-A sequence is a tuple of ids; it ends with `end`, or has `max_length` symbols and no `end`.
-Its length counts the end symbol.
+A sequence is a tuple of ids. It ends with `end`, or has `max_length` symbols and no `end`; its length counts `end`.
 """
 
 import math
@@ -9,9 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from torch import Tensor
 
-NextLogProbabilities = Callable[
-    [tuple[int, ...]], Tensor | Sequence[float]
-]  # prefix y_1 … y_{i−1} → log p(y_i | prefix)
+# prefix y_1 … y_{i−1} → log p(y_i | prefix)
+NextLogProbabilities = Callable[[tuple[int, ...]], Tensor | Sequence[float]]
 
 
 def all_sequences(
@@ -23,7 +21,7 @@ def all_sequences(
     prefix: tuple[int, ...] = (),
     log_probability: float = 0.0,
 ) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Every sequence that continues `prefix`, with its log-probability, in the order of the ids."""
+    """Yield every sequence that begins with `prefix`, with its log-probability, in the order of the ids."""
     if prefix and prefix[-1] == end:
         yield prefix, log_probability
         return
@@ -51,7 +49,7 @@ def exhaustive(
     alpha: float = 0.0,
     allow_unfinished: bool = True,
 ) -> tuple[tuple[int, ...], float]:
-    """The best sequence and its score log p / length**alpha; the first in the order of the ids where equal."""
+    """Return the best sequence and its score log p / length**alpha; of equal ones, the first by ids."""
     best: tuple[int, ...] = ()
     best_score = float("-inf")
     for sequence, log_probability in all_sequences(
@@ -66,7 +64,7 @@ def exhaustive(
 def greedy(
     next_log_probabilities: NextLogProbabilities, *, end: int, max_length: int, alpha: float = 0.0
 ) -> tuple[tuple[int, ...], float]:
-    """The most probable symbol at each step, and the score of what that gives; the smallest id where two are equal."""
+    """Return the sequence of the most probable symbols and its score; of equal symbols, the smallest id."""
     sequence: tuple[int, ...] = ()
     log_probability = 0.0
     while len(sequence) < max_length and not (sequence and sequence[-1] == end):
@@ -80,7 +78,7 @@ def greedy(
     return sequence, log_probability / len(sequence) ** alpha
 
 
-def beam_search(
+def literal_beam_search(
     next_step: Callable[[tuple[int, ...]], tuple[Sequence[float], Sequence[float]]],
     *,
     beam: int,
@@ -93,10 +91,11 @@ def beam_search(
     ngram: int = 0,
     prefix: tuple[int, ...] = (),
 ) -> list[tuple[tuple[int, ...], float, float]]:
-    """Every (sequence, score, log-probability) that ended, best first: it never stops before `longest`.
+    """Return every finished (sequence, score, log-probability), best first; it never stops before `longest`.
 
-    next_step: prefix → log p of every symbol, attention over the source. Of the 2 * beam best continuations, those
-    among the first `beam` that end are finished; the first `beam` that do not end live on. A beam of 1 is greedy.
+    `next_step` maps a prefix to log p of every symbol, and to the attention over the source.
+    Of the 2 * beam best continuations, those among the first `beam` that end are finished.
+    The first `beam` that do not end stay alive. A beam of 1 is greedy search.
     """
     live = [((), 0.0)]
     finished = []
@@ -104,7 +103,7 @@ def beam_search(
         candidates = []
         for words, log_probability in live:
             logs, _ = next_step(words)
-            for symbol in permitted(words, len(logs), end, never, shortest, ngram, prefix):
+            for symbol in allowed_symbols(words, len(logs), end, never, shortest, ngram, prefix):
                 candidates.append(((*words, symbol), log_probability + float(logs[symbol])))
         candidates = sorted(candidates, key=lambda candidate: -candidate[1])[: 2 * beam]
         ended = [words[-1] == end or step + 1 == longest for words, _ in candidates]
@@ -113,25 +112,27 @@ def beam_search(
             break
         live = [candidate for candidate, over in zip(candidates, ended, strict=True) if not over][:beam]
     scored = [
-        (words, log / norm(len(words)) + coverage_penalty * left_out(next_step, words), log) for words, log in finished
+        (words, log / norm(len(words)) + coverage_penalty * coverage_score(next_step, words), log)
+        for words, log in finished
     ]
     return sorted(scored, key=lambda one: -one[1])
 
 
-def permitted(words, symbols, end, never, shortest, ngram, prefix) -> list[int]:
+def allowed_symbols(words, symbols, end, never, shortest, ngram, prefix) -> list[int]:
+    """Return the symbols that may follow `words`."""
     if len(words) < len(prefix):
         return [prefix[len(words)]]
-    said = {words[at : at + ngram] for at in range(len(words) - ngram + 1)} if ngram else set()
+    seen_ngrams = {words[at : at + ngram] for at in range(len(words) - ngram + 1)} if ngram else set()
     return [
         symbol
         for symbol in range(symbols)
         if symbol not in never
         and not (symbol == end and len(words) < shortest)
-        and (symbol == end or (*words, symbol)[len(words) + 1 - ngram :] not in said)
+        and (symbol == end or (*words, symbol)[len(words) + 1 - ngram :] not in seen_ngrams)
     ]
 
 
-def left_out(next_step, words: tuple[int, ...]) -> float:
-    """Σ_j log min(Σ_i α_ij, 1); what got less than 1e-4 counts as having got that."""
+def coverage_score(next_step, words: tuple[int, ...]) -> float:
+    """Return Σ_j log min(Σ_i α_ij, 1), where the sum is at least 1e-4."""
     attentions = [next_step(words[:step])[1] for step in range(len(words))]
     return sum(math.log(min(max(sum(column), 1e-4), 1.0)) for column in zip(*attentions, strict=True))

@@ -1,4 +1,4 @@
-"""The references against what is known without them: torch's cells, vectorised formulas, numbers worked out by hand."""
+"""The references equal torch's cells, vectorised formulas, and numbers worked out by hand."""
 
 import itertools
 import math
@@ -35,11 +35,12 @@ def weights_of(module: nn.Module, suffix: str = "") -> dict[str, Tensor]:
 
 
 def logs(*values: float) -> Tensor:
-    """Queries whose exponentials are `values`: with `location` and an identity the energies are the query."""
+    """Return a query whose exponentials are `values`; with `table_score` the energies are the query itself."""
     return torch.log(vector(*values))
 
 
 def table_score(rows: int) -> partial:
+    """Return a location score with an identity matrix: e_ij = q_j."""
     return partial(scores.location, W_a=torch.eye(rows, dtype=torch.float64))
 
 
@@ -47,15 +48,16 @@ def table_score(rows: int) -> partial:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_gru_is_the_gru_of_pytorch(bias: bool) -> None:
+def test_gru_equals_the_gru_of_pytorch(bias: bool) -> None:
     cell = nn.GRUCell(3, 4, bias=bias, dtype=torch.float64)
     weights = weights_of(cell) if bias else {"W_ih": cell.weight_ih, "W_hh": cell.weight_hh}
     x, s = random(3), random(4)
     torch.testing.assert_close(cells.gru(x, s, **weights), cell(x, s))
 
 
-def test_gru_by_hand() -> None:
-    # r = σ(0) = 1/2, z = σ(ln 3 / 2 · 2) = 3/4, n = tanh(3 + r · 1 · 2) = tanh 4: s' = 1/4 tanh 4 + 3/4 · 2
+def test_gru_equals_numbers_worked_out_by_hand() -> None:
+    # r = σ(0) = 1/2, z = σ(ln 3 / 2 · 2) = 3/4, n = tanh(3 + r · 1 · 2) = tanh 4
+    # s' = 1/4 tanh 4 + 3/4 · 2
     result = cells.gru(
         vector(1.0), vector(2.0), W_ih=vector(0, 0, 3)[:, None], W_hh=vector(0, math.log(3) / 2, 1)[:, None]
     )
@@ -63,14 +65,14 @@ def test_gru_by_hand() -> None:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_lstm_is_the_lstm_of_pytorch(bias: bool) -> None:
+def test_lstm_equals_the_lstm_of_pytorch(bias: bool) -> None:
     cell = nn.LSTMCell(3, 4, bias=bias, dtype=torch.float64)
     weights = weights_of(cell) if bias else {"W_ih": cell.weight_ih, "W_hh": cell.weight_hh}
     x, h, c = random(3), random(4), random(4)
     torch.testing.assert_close(cells.lstm(x, h, c, **weights), cell(x, (h, c)))
 
 
-def test_bigru_encoder_is_pytorchs_bidirectional_gru() -> None:
+def test_bigru_encoder_equals_the_bidirectional_gru_of_pytorch() -> None:
     encoder = nn.GRU(3, 4, bidirectional=True, dtype=torch.float64)
     x = random(5, 3)
     result = cells.bigru_encoder(
@@ -80,7 +82,7 @@ def test_bigru_encoder_is_pytorchs_bidirectional_gru() -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_stacked_lstm_encoder_is_pytorchs_lstm_in_the_sentences_own_order(reverse: bool) -> None:
+def test_stacked_lstm_encoder_equals_the_lstm_of_pytorch_from_left_to_right(reverse: bool) -> None:
     encoder = nn.LSTM(3, 4, num_layers=2, dtype=torch.float64)
     x = random(5, 3)
     annotations, states = cells.stacked_lstm_encoder(
@@ -95,7 +97,7 @@ def test_stacked_lstm_encoder_is_pytorchs_lstm_in_the_sentences_own_order(revers
 # ---------------------------------------------------------------- scores
 
 
-def test_scores_by_hand() -> None:
+def test_scores_equal_numbers_worked_out_by_hand() -> None:
     q, h = vector(1.0, 2.0), vector(3.0, -1.0)
     swap = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
     assert scores.dot(q, h, 1).item() == 1.0
@@ -118,7 +120,7 @@ def test_scores_by_hand() -> None:
     )
 
 
-def test_concat_with_the_identity_on_the_source_side_is_concat_code() -> None:
+def test_concat_with_an_identity_on_the_source_side_equals_concat_code() -> None:
     q, h, v, W = random(3), random(4), random(4), random(4, 3)
     C, V = random(2), random(4, 2)
     both = torch.cat([W, torch.eye(4, dtype=torch.float64)], dim=1)
@@ -143,7 +145,7 @@ def test_a_coverage_without_its_weight_is_an_error() -> None:
 # ---------------------------------------------------------------- attention
 
 
-def test_global_attention_is_softmax_and_weighted_sum() -> None:
+def test_global_attention_is_a_softmax_and_a_weighted_sum() -> None:
     queries, h, W = random(3, 4), random(5, 2), random(4, 2)
     trace = attend(list(queries), list(h), score=partial(scores.general, W=W))
     alignments = torch.softmax(queries @ W @ h.T, dim=1)
@@ -151,19 +153,19 @@ def test_global_attention_is_softmax_and_weighted_sum() -> None:
     torch.testing.assert_close(trace.contexts, alignments @ h)
 
 
-def test_positions_beyond_the_rows_of_a_location_score_get_exactly_nothing() -> None:
+def test_positions_beyond_the_rows_of_a_location_score_get_weight_zero() -> None:
     trace = attend([logs(1, 3)] * 2, list(random(4, 2)), score=table_score(2), history=temporal)
     torch.testing.assert_close(trace.alignments, torch.stack([vector(0.25, 0.75, 0, 0), vector(0.5, 0.5, 0, 0)]))
     assert trace.alignments[:, 2:].tolist() == [[0, 0], [0, 0]]
 
 
-def test_temporal_attention_begins_as_plain_softmax() -> None:
+def test_the_first_step_of_temporal_attention_is_a_plain_softmax() -> None:
     queries, h = list(random(1, 3)), list(random(4, 3))
     plain = attend(queries, h, score=scores.dot)
     torch.testing.assert_close(attend(queries, h, score=scores.dot, history=temporal).alignments, plain.alignments)
 
 
-def test_temporal_attention_by_hand() -> None:
+def test_temporal_attention_equals_numbers_worked_out_by_hand() -> None:
     queries, h = [logs(1, 3), logs(2, 2), logs(6, 5)], list(random(2, 2))
     trace = attend(queries, h, score=table_score(2), history=temporal)
     torch.testing.assert_close(trace.alignments[0], vector(1 / 4, 3 / 4))
@@ -174,7 +176,7 @@ def test_temporal_attention_by_hand() -> None:
     torch.testing.assert_close(limited.alignments[2], vector(6 / 11, 5 / 11))  # 6/2 : 5/2
 
 
-def test_the_temporal_history_of_a_local_window_runs_over_all_positions() -> None:
+def test_temporal_attention_in_a_window_remembers_all_positions() -> None:
     queries = [logs(1, 3, 4, 1), logs(2, 2, 2, 2)]
     trace = attend(queries, list(random(4, 2)), score=table_score(4), history=temporal, window=partial(local_m, D=1))
     torch.testing.assert_close(trace.alignments[0], vector(1 / 4, 3 / 4, 0, 0))
@@ -205,14 +207,14 @@ def test_local_m_moves_with_the_step_and_stays_in_the_sentence() -> None:
     assert without_end.positions.tolist() == [1, 2, 3, 3, 3, 3]
 
 
-def test_local_p_by_hand() -> None:
+def test_local_p_equals_numbers_worked_out_by_hand() -> None:
     # v_p = 0: p = J/2 = 2.5, floor 2, window 1..3, σ = 1/2: exp(−2 (j − 2.5)²)
     window = partial(local_p, D=1, W_p=random(2, 5), v_p=vector(0, 0))
     trace = attend([vector(0, 0, 0, 0, 0)], list(random(5, 2)), score=table_score(5), window=window)
     expected = vector(math.exp(-4.5), math.exp(-0.5), math.exp(-0.5), 0, 0) / 3
     torch.testing.assert_close(trace.alignments[0], expected)
     torch.testing.assert_close(trace.positions, vector(2.5))
-    # the end symbol, left out of J, may lie inside the window: p = 2, window 1..3
+    # J does not count the end symbol, but the window may contain it: p = 2, window 1..5
     trace = attend([vector(0, 0, 0, 0, 0)], list(random(5, 2)), score=table_score(5), window=partial(window, D=3, J=4))
     torch.testing.assert_close(trace.positions, vector(2.0))
     gaussian = [math.exp(-((j - 2) ** 2) / (2 * 1.5**2)) / 5 for j in range(1, 6)]
@@ -229,7 +231,7 @@ def test_linguistic_coverage_sums_to_the_number_of_steps() -> None:
     torch.testing.assert_close(trace.alignments, torch.softmax(trace.energies, dim=1))
 
 
-def test_coverage_enters_the_energy_before_it_is_updated() -> None:
+def test_coverage_enters_the_energy_before_its_update() -> None:
     h, queries = list(random(2, 2)), [logs(1, 3), logs(1, 1)]
     score = partial(scores.location, W_a=torch.eye(2, dtype=torch.float64), w=vector(math.log(16)))
     trace = attend(queries, h, score=score, coverage=attention_reference.linguistic(h))
@@ -237,7 +239,7 @@ def test_coverage_enters_the_energy_before_it_is_updated() -> None:
     torch.testing.assert_close(trace.alignments[1], vector(2, 8) / 10)  # 16^(1/4) : 16^(3/4)
 
 
-def test_fertility_coverage_by_hand() -> None:
+def test_fertility_coverage_equals_numbers_worked_out_by_hand() -> None:
     h = [vector(0.0), vector(math.log(3))]  # Φ = 2 σ(0) = 1, 2 σ(ln 3) = 3/2
     coverage = attention_reference.fertility(h, U_f=vector(1.0))
     score = partial(scores.location, W_a=torch.eye(2, dtype=torch.float64), w=vector(0.0))
@@ -251,7 +253,7 @@ def test_fertility_coverage_by_hand() -> None:
 
 
 @pytest.mark.parametrize("gated", [False, True])
-def test_neural_coverage_is_the_cell_of_pytorch_fed_with_weight_annotation_and_query(gated: bool) -> None:
+def test_neural_coverage_equals_a_pytorch_cell_on_weight_annotation_and_query(gated: bool) -> None:
     d, h, queries = 3, random(4, 2), random(5, 6)
     cell = (nn.GRUCell if gated else nn.RNNCell)(1 + 2 + 6, d, bias=False, dtype=torch.float64)
     a, B, T = cell.weight_ih[:, 0], cell.weight_ih[:, 1:3], cell.weight_ih[:, 3:]
@@ -271,7 +273,7 @@ def test_neural_coverage_is_the_cell_of_pytorch_fed_with_weight_annotation_and_q
         torch.testing.assert_close(trace.coverage_after[i], C)
 
 
-def test_embedding_coverage_waits_for_the_word() -> None:
+def test_embedding_coverage_is_updated_once_the_word_is_known() -> None:
     d, J, E = 3, 4, 2
     cell = nn.GRUCell(E + 1, d, bias=False, dtype=torch.float64)
     parts = {}
@@ -299,16 +301,16 @@ def test_embedding_coverage_waits_for_the_word() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_interactive_writing_by_hand(shared: bool) -> None:
+def test_interactive_writing_equals_numbers_worked_out_by_hand(shared: bool) -> None:
     # W_F = W_U = 0: F = U = 1/2, h ← h (1 − w/2) + w/2
     zero = torch.zeros(1, 2, dtype=torch.float64)
     h = [vector(1.0), vector(2.0)]
-    own = None if shared else partial(scores.location, W_a=torch.eye(2, dtype=torch.float64))
+    write_score = None if shared else partial(scores.location, W_a=torch.eye(2, dtype=torch.float64))
     trace = attend(
         [logs(1, 3), logs(1, 1)],
         h,
         score=table_score(2),
-        writing=Interactive(W_F=zero, W_U=zero, score=own),
+        writing=Interactive(W_F=zero, W_U=zero, score=write_score),
         post_state=lambda i, context: logs(1, 1),
     )
     w = vector(1 / 4, 3 / 4) if shared else vector(1 / 2, 1 / 2)
@@ -321,7 +323,7 @@ def test_interactive_writing_by_hand(shared: bool) -> None:
     assert h[1].item() == 2.0
 
 
-def test_keys_follow_the_rewritten_annotations() -> None:
+def test_keys_are_computed_from_the_rewritten_annotations() -> None:
     h, W_F, W_U, q, s = random(3, 4), random(4, 4), random(4, 4), random(4), random(4)
     trace = attend(
         [q, q], list(h), score=scores.dot, writing=Interactive(W_F=W_F, W_U=W_U), post_state=lambda i, context: s
@@ -331,7 +333,7 @@ def test_keys_follow_the_rewritten_annotations() -> None:
     torch.testing.assert_close(trace.alignments[1], torch.softmax(written @ q, dim=0))
 
 
-def test_everything_at_once_has_the_right_gradients() -> None:
+def test_gradients_of_all_parts_together_equal_finite_differences() -> None:
     def run(q: Tensor, h: Tensor, V: Tensor, W_p: Tensor, v_p: Tensor, W_F: Tensor) -> Tensor:
         coverage = attention_reference.neural_gru(list(h), W=C_W, a=C_a, B=C_B, T=C_T)
         trace = attend(
@@ -359,12 +361,12 @@ def addressing(m: int, size: int = 3) -> memory.Addressing:
     return memory.Addressing(W=random(size, m), U=random(size, m), v=random(size), w_g=random(m))
 
 
-def test_initial_cells_by_hand() -> None:
+def test_initial_cells_equal_numbers_worked_out_by_hand() -> None:
     result = memory.initial_cells([vector(1.0), vector(3.0)], [vector(0.0), vector(0.25)], W_INI=vector(0.5)[None])
     torch.testing.assert_close(torch.stack(result), vector(math.tanh(1), math.tanh(1) + 0.25)[:, None])
 
 
-def test_a_memory_of_one_cell_is_read_whole() -> None:
+def test_reading_a_memory_of_one_cell_returns_the_cell() -> None:
     zero = torch.zeros(2, 2, dtype=torch.float64)
     buffer = memory.Buffer(
         list(random(4, 3)), [random(2)], W_INI=random(2, 3), reading=addressing(2), W_ERS=zero, W_ADD=zero
@@ -375,7 +377,7 @@ def test_a_memory_of_one_cell_is_read_whole() -> None:
     torch.testing.assert_close(buffer.cells[0], before / 2 + 0.5)  # μ_ERS = μ_ADD = 1/2
 
 
-def test_addressing_by_hand() -> None:
+def test_addressing_equals_numbers_worked_out_by_hand() -> None:
     # energies 2 ln 3 · (0, 1/2): w̃ = (1/4, 3/4); g = σ(0) = 1/2, w_0 = (1/2, 1/2): w = (3/8, 5/8)
     M = [vector(0.0), vector(math.atanh(0.5))]
     v, one, zero = vector(2 * math.log(3)), vector(1.0)[None], vector(0.0)[None]
@@ -386,7 +388,7 @@ def test_addressing_by_hand() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_buffer_is_the_vectorised_formula(shared: bool) -> None:
+def test_the_buffer_memory_equals_the_vectorised_formula(shared: bool) -> None:
     n, m, h, noise, states = 5, 4, random(3, 6), random(5, 4), random(4, 4)
     W_INI, W_ERS, W_ADD = random(m, 6), random(m, m), random(m, m)
     reading, writing = addressing(m), None if shared else addressing(m)
@@ -394,16 +396,16 @@ def test_the_buffer_is_the_vectorised_formula(shared: bool) -> None:
         list(h), list(noise), W_INI=W_INI, reading=reading, W_ERS=W_ERS, W_ADD=W_ADD, writing=writing
     )
 
-    def addressed(weights: memory.Addressing, M: Tensor, s: Tensor, w: Tensor) -> Tensor:
+    def address(weights: memory.Addressing, M: Tensor, s: Tensor, w: Tensor) -> Tensor:
         g = torch.sigmoid(s @ weights.w_g)
         return g * w + (1 - g) * torch.softmax(torch.tanh(M @ weights.W.T + s @ weights.U.T) @ weights.v, dim=0)
 
     M = torch.tanh(h.mean(0) @ W_INI.T) + noise
     w_read = w_write = torch.full((n,), 1 / n, dtype=torch.float64)
     for i in range(1, 4):
-        w_read = addressed(reading, M, states[i - 1], w_read)
+        w_read = address(reading, M, states[i - 1], w_read)
         torch.testing.assert_close(buffer.read(i, states[i - 1]), w_read @ M)
-        w_write = w_read if shared else addressed(writing, M, states[i], w_write)
+        w_write = w_read if shared else address(writing, M, states[i], w_write)
         buffer.write(i, states[i])
         M = M * (1 - torch.outer(w_write, torch.sigmoid(W_ERS @ states[i])))
         M = M + torch.outer(w_write, torch.sigmoid(W_ADD @ states[i]))
@@ -416,7 +418,7 @@ def test_the_buffer_is_the_vectorised_formula(shared: bool) -> None:
 E, H, A, T, J = 3, 4, 6, 3, 5  # word, state, annotation, target steps, source positions
 
 
-def test_bahdanau_asks_with_the_state_before_and_updates_with_word_and_context() -> None:
+def test_bahdanau_queries_with_the_previous_state_and_updates_with_word_and_context() -> None:
     words, h, s, W, cell = random(T, E), random(J, A), random(H), random(H, A), nn.GRUCell(E + A, H).double()
     attention = Attention(list(h), score=partial(scores.general, W=W))
     steps = decoders.bahdanau(list(words), s, attention, gru_weights=weights_of(cell))
@@ -428,7 +430,7 @@ def test_bahdanau_asks_with_the_state_before_and_updates_with_word_and_context()
         torch.testing.assert_close(steps[i].state, s)
 
 
-def test_feedback_asks_with_state_and_word() -> None:
+def test_feedback_queries_with_state_and_word() -> None:
     words, h, s, W, cell = random(T, E), random(J, A), random(H), random(2, A), nn.GRUCell(E + A, H).double()
     W_r, W_y = random(2, H), random(2, E)
     attention = Attention(list(h), score=partial(scores.general, W=W))
@@ -458,21 +460,21 @@ def test_conditional_reads_between_two_grus_and_writes_after_them() -> None:
     torch.testing.assert_close(torch.stack(attention.h), h)
 
 
-class Constant:
-    """A memory that answers the same whatever is asked, and remembers what it was asked."""
+class ConstantMemory:
+    """A memory that always returns the same r, and records the states of its calls."""
 
-    def __init__(self, answer: Tensor) -> None:
-        self.answer, self.asked, self.told = answer, [], []
+    def __init__(self, r: Tensor) -> None:
+        self.r, self.read_states, self.written_states = r, [], []
 
     def read(self, i: int, state: Tensor) -> Tensor:
-        self.asked.append(state)
-        return self.answer
+        self.read_states.append(state)
+        return self.r
 
     def write(self, i: int, state: Tensor) -> None:
-        self.told.append(state)
+        self.written_states.append(state)
 
 
-def test_a_memory_stands_between_the_state_and_everything_that_used_it() -> None:
+def test_the_memory_replaces_the_previous_state_in_every_decoder() -> None:
     words, h, s, r = list(random(T, E)), list(random(J, A)), random(H), random(H)
     one, two, both = nn.GRUCell(E, H).double(), nn.GRUCell(A, H).double(), nn.GRUCell(E + A, H).double()
     W, W_r, W_y = random(H, A), random(H, H), random(H, E)
@@ -482,11 +484,11 @@ def test_a_memory_stands_between_the_state_and_everything_that_used_it() -> None
         partial(decoders.conditional, gru_1=weights_of(one), gru_2=weights_of(two)),
     ]
     for call in calls:
-        constant = Constant(r)
+        constant = ConstantMemory(r)
         steps = call(words, s, Attention(h, score=partial(scores.general, W=W)), memory=constant)
-        assert all(a is b for a, b in zip(constant.told, [step.state for step in steps], strict=True))
-        assert all(a is b for a, b in zip(constant.asked, [s, *constant.told[:-1]], strict=True))
-        for i in range(T):  # with a constant memory each step is a first step from r
+        assert all(a is b for a, b in zip(constant.written_states, [step.state for step in steps], strict=True))
+        assert all(a is b for a, b in zip(constant.read_states, [s, *constant.written_states[:-1]], strict=True))
+        for i in range(T):  # each step equals a first step that starts at r
             alone = call([words[i]], r, Attention(h, score=partial(scores.general, W=W)))
             torch.testing.assert_close(steps[i].state, alone[0].state)
 
@@ -517,7 +519,7 @@ def test_luong_is_a_stacked_lstm_with_attention_on_top(input_feeding: bool) -> N
         torch.testing.assert_close(steps[i].attentional, attentional)
 
 
-def test_initial_states_by_hand() -> None:
+def test_initial_states_equal_numbers_worked_out_by_hand() -> None:
     h = [vector(1, 2, 3, 4), vector(3, 2, 1, 0)]
     W = torch.eye(2, dtype=torch.float64) / 10
     torch.testing.assert_close(
@@ -527,7 +529,7 @@ def test_initial_states_by_hand() -> None:
     torch.testing.assert_close(decoders.initial_state_mean(h, W=W, b=vector(1.0)), vector(math.tanh(1.4)))
 
 
-def test_readouts_by_hand() -> None:
+def test_readouts_equal_numbers_worked_out_by_hand() -> None:
     s, e, c, one = vector(1.0), vector(2.0), vector(4.0), vector(1.0)[None]
     torch.testing.assert_close(
         decoders.deep_output(s, e, c, W_l=one, W_p=one / 2, W_c=one / 4, b=vector(-1.0)), vector(math.tanh(2))
@@ -544,8 +546,8 @@ def test_readouts_by_hand() -> None:
 # ---------------------------------------------------------------- search
 
 
-def test_exhaustive_search_finds_what_greedy_search_misses() -> None:
-    # ids: 0 end, 1, 2. Greedy takes 1 (0.6), then can do no better than 0.4; the best is 2 (0.4) and a sure end.
+def test_exhaustive_search_finds_a_better_sequence_than_greedy_search() -> None:
+    # ids: 0 end, 1, 2. Greedy takes 1 (0.6), then at best 0.4. The best sequence is 2 (0.4), then the end (1.0).
     table = {(): logs(0, 0.6, 0.4), (1,): logs(0.4, 0.3, 0.3), (2,): logs(1, 0, 0)}
     assert search.greedy(table.__getitem__, end=0, max_length=2) == ((1, 0), pytest.approx(math.log(0.24)))
     assert search.exhaustive(table.__getitem__, end=0, max_length=2) == ((2, 0), pytest.approx(math.log(0.4)))
@@ -560,9 +562,9 @@ def test_length_normalisation_prefers_the_longer_sequence() -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("allow_unfinished", [False, True])
-def test_exhaustive_search_is_the_best_of_the_cartesian_product(alpha: float, allow_unfinished: bool) -> None:
+def test_exhaustive_search_finds_the_best_of_the_cartesian_product(alpha: float, allow_unfinished: bool) -> None:
     V, length, end = 3, 4, 1
-    table = torch.log_softmax(random(V + 1, V), dim=1)  # depends on the symbol before; row V for none
+    table = torch.log_softmax(random(V + 1, V), dim=1)  # depends on the previous symbol; row V: no previous symbol
 
     def model(prefix: tuple[int, ...]) -> Tensor:
         return table[prefix[-1] if prefix else V]

@@ -108,13 +108,13 @@ def test_scores_are_picked_and_systems_filtered(page):
     assert column(page, "AER")[0] == "20.00"
     page.fill("#filter", "dot")
     assert systems(page) == ["dot"]
-    page.fill("#filter", "nothing is called so")
-    assert page.get_by_text("No system is called so.").is_visible()
+    page.fill("#filter", "no such system")
+    assert page.get_by_text("No system matches the filter.").is_visible()
 
 
 def test_the_legend_switches_systems_in_every_chart(page):
     curves = page.locator("#curves figure path.curve")
-    points = page.locator("#lengths .ranged")
+    points = page.locator("#lengths .interval")
     playwright.expect(curves).to_have_count(16)
     playwright.expect(points).to_have_count(3)
     page.locator("#curves .legend button", has_text="additive").click()
@@ -122,7 +122,7 @@ def test_the_legend_switches_systems_in_every_chart(page):
     playwright.expect(points).to_have_count(2)
     assert page.locator("#lengths .legend button[aria-pressed=false]").inner_text() == "additive"
     page.select_option("#against", "time")
-    assert "time" in page.locator("#curves .told").first.inner_text()
+    assert "time" in page.locator("#curves .note").first.inner_text()
 
 
 @pytest.mark.parametrize(("kind", "measures"), [("adequacy", 4), ("alignment", 2)])
@@ -144,7 +144,7 @@ def test_points_of_a_curve_are_told_by_arrow_keys(page):
     chart = page.locator("#curves figure").last
     chart.locator("svg[tabindex]").focus()
     page.keyboard.press("ArrowRight")
-    assert re.search(r"valid/bleu · 50 · \d", chart.locator(".told").inner_text())
+    assert re.search(r"valid/bleu · 50 · \d", chart.locator(".note").inner_text())
 
 
 def test_a_value_keeps_the_lines_through_it(page):
@@ -159,7 +159,7 @@ def test_two_systems_are_compared_sentence_by_sentence(page):
     assert (len(gains), gains) == (20, sorted(gains, reverse=True))
     tally = [int(number) for number in page.locator(".tally b").all_inner_texts()]
     assert sum(tally) == len(LINES)
-    page.click("#on")
+    page.click("#next")
     playwright.expect(page.locator(".pager span")).to_have_text("21–40 of 61")
     choose(page, "dot", "dot", "number")
     playwright.expect(page.locator(".tally b").first).to_have_text("0")
@@ -169,14 +169,14 @@ def test_two_systems_are_compared_sentence_by_sentence(page):
 @pytest.mark.parametrize(("length", "moved_differs"), [(1000, True), (3000, False)])
 def test_texts_too_long_for_a_table_of_their_words_differ_in_what_the_other_lacks(page, length, moved_differs):
     middle = [f"w{number}" for number in range(length)]
-    found = page.evaluate("texts => differing(...texts)", [["moved", " ", "new", *middle], [*middle, "moved"]])
+    found = page.evaluate("texts => markDifferences(...texts)", [["moved", " ", "new", *middle], [*middle, "moved"]])
     assert found == [["moved", moved_differs], [" ", False], ["new", True], *([word, False] for word in middle)]
 
 
 def test_other_systems_can_be_shown_too(page):
     page.locator("#sentences summary", has_text="Also show").click()
     page.locator("#sentences label", has_text="wide").locator("input").check()
-    playwright.expect(page.locator("article").first.locator("dd.own")).to_have_count(3)
+    playwright.expect(page.locator("article").first.locator("dd.translation")).to_have_count(3)
 
 
 def test_search_finds_words_and_markup_stays_text(page):
@@ -186,7 +186,7 @@ def test_search_finds_words_and_markup_stays_text(page):
     assert page.locator("article dd b, article dd script").count() == 0
     assert page.title().startswith("test: 3 systems")
     page.fill("#search", "nowhere to be found")
-    page.wait_for_selector("text=No sentence holds")
+    page.wait_for_selector("text=No sentence contains")
 
 
 def test_alignments_are_those_that_were_stored(page, runs):

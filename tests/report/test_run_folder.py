@@ -8,9 +8,8 @@ import pytest
 from pytorch_lightning.callbacks import ModelCheckpoint
 from report.folders import pairs, write_run
 
-from nmt.config.diff import RENAMED
 from nmt.errors import UserError
-from nmt.report.compare.setting_differences import differing, folded, leaves, name_of_system, name_runs, settings_of
+from nmt.report.compare.setting_differences import differing, folded, name_of_system, name_runs, settings_of
 from nmt.report.load.learning_curves import POINTS, read_curves, thinned
 from nmt.report.load.run_folder import RunFolder, find_runs, names_of
 from nmt.report.load.safe_files import UnreadableError
@@ -214,10 +213,6 @@ def test_where_alignments_have_no_room_runs_agree_on_what_is_left_out(tmp_path):
     assert packed_alignments(evaluated, scores, room=0)["order"] == []
 
 
-def test_leaves():
-    assert leaves({"a": {"b": 1, "c": {}}, "d": [1, {"e": 2}]}) == {"a.b": 1, "a.c": {}, "d": [1, {"e": 2}]}
-
-
 def columns(runs: list[RunFolder]) -> list[dict]:
     settings = [settings_of(run, {}) for run in runs]
     return differing(settings, [run.choices for run in runs], [run.overrides for run in runs])
@@ -268,13 +263,6 @@ def test_a_whole_number_is_the_same_setting_with_a_point_and_true_is_not_one(tmp
     values = {"a": 1, "b": 1.0, "c": True, "d": 1.5}
     runs = [RunFolder(write_run(tmp_path / name, changes={"dropout": value})) for name, value in values.items()]
     assert folded([settings_of(run, {}) for run in runs]) == [[0, 1], [2], [3]]
-
-
-@pytest.mark.parametrize("pair", RENAMED.items())
-def test_a_class_that_had_another_name_makes_no_other_system(tmp_path, pair):
-    averages = {name: {"average": {"_target_": name, "decay": 0.9}} for name in [*pair, "another.Average"]}
-    runs = [RunFolder(write_run(tmp_path / name, changes={"callbacks": of})) for name, of in averages.items()]
-    assert folded([settings_of(run, {}) for run in runs]) == [[0, 1], [2]]
 
 
 def test_jobs_are_called_by_what_tells_them_apart(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.runs.provenance import without_words
+from nmt.runs.provenance import strip_comments
 
 PROGRAM = '''"""A module."""
 
@@ -29,4 +29,4 @@ class Half:
     ],
 )
 def test_words_about_a_program_are_no_part_of_it(now, same):
-    assert (without_words(now) == without_words(PROGRAM)) is same
+    assert (strip_comments(now) == strip_comments(PROGRAM)) is same

@@ -2,7 +2,7 @@
 
 import json
 
-from nmt.runs.stored_overrides import repeating
+from nmt.runs.stored_overrides import repeat_run
 
 
 def test_a_job_of_a_table_is_repeated_as_a_run_and_not_as_the_table(tmp_path):
@@ -11,4 +11,4 @@ def test_a_job_of_a_table_is_repeated_as_a_run_and_not_as_the_table(tmp_path):
     own = ["experiment=tu2016/groundhog", "size=small", "seed=2"]
     of_the_sweep = ["+table=tu2016_table1", "hparams_search=optuna"]
     (folder / ".hydra/overrides.yaml").write_text(json.dumps([own[0], *of_the_sweep, *own[1:]]))
-    assert repeating([f"run={folder}", "seed=3"]) == [*own, f"repeats='{folder}'", "seed=3"]
+    assert repeat_run([f"run={folder}", "seed=3"]) == [*own, f"repeats='{folder}'", "seed=3"]

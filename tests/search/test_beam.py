@@ -1,4 +1,4 @@
-"""What beam search finds, against enumeration and by hand."""
+"""Beam search against a literal search, and by hand."""
 
 import math
 from collections import Counter
@@ -9,19 +9,19 @@ import pytest
 import torch
 from compositions import composed
 from random_batches import batch_of, random_rows
-from reference.search import beam_search
+from reference.search import literal_beam_search
 
 from nmt.data.vocabulary import END, PAD, START
 from nmt.errors import ConfigurationError
-from nmt.search.beam import search
-from nmt.search.forced_decoding import force
+from nmt.search.beam import beam_search
+from nmt.search.forced_decoding import force_decode
 from nmt.search.settings import Search
 
 SOURCES = random_rows([3, 1, 4], 19, seed=1)
 
 
 class Scripted:
-    """A stand-in for a model: next-word probabilities looked up by the words so far; its state is the prefix."""
+    """A model whose next-word probabilities stand in a table by the words so far; its state is these words."""
 
     def __init__(self, table: dict[tuple[int, ...], dict[int, float]], words: int):
         self.table, self.words = table, words
@@ -45,12 +45,12 @@ A, B, C = 4, 5, 6
 GARDEN_PATH = Scripted({(): {A: 0.6, B: 0.4}, (A,): {A: 0.6, B: 0.4}, (B,): {C: 1.0}, (B, C): {END: 1.0}}, words=7)
 
 
-def run(model, source=((9,),), **how):
+def run(model, source=((9,),), **settings):
     lengths = torch.tensor([len(row) for row in source])
-    return search(model, torch.tensor(source), lengths, Search(**how))
+    return beam_search(model, torch.tensor(source), lengths, Search(**settings))
 
 
-def test_a_beam_leaves_a_garden_path_that_greedy_walks_into():
+def test_beam_search_avoids_a_garden_path_that_greedy_search_takes():
     ((greedy,),) = run(GARDEN_PATH, beam=1)
     ((best,),) = run(GARDEN_PATH, beam=2)
     assert greedy.words.tolist() == [A, A]
@@ -59,13 +59,13 @@ def test_a_beam_leaves_a_garden_path_that_greedy_walks_into():
     assert best.log_probability == pytest.approx(np.log(0.4))
 
 
-def test_the_n_best_come_best_first():
-    (found,) = run(GARDEN_PATH, beam=3, nbest=3, length_penalty=0.0)
-    assert [best.words.tolist() for best in found] == [[B, C], [A, A], [A, B]]
-    assert [best.score for best in found] == pytest.approx([np.log(0.4), np.log(0.36), np.log(0.24)])
+def test_n_best_hypotheses_come_best_first():
+    (nbest,) = run(GARDEN_PATH, beam=3, nbest=3, length_penalty=0.0)
+    assert [best.words.tolist() for best in nbest] == [[B, C], [A, A], [A, B]]
+    assert [best.score for best in nbest] == pytest.approx([np.log(0.4), np.log(0.36), np.log(0.24)])
 
 
-def test_length_normalisation_divides_by_the_words_the_end_included():
+def test_length_normalization_divides_by_the_words_and_the_end_symbol():
     model = Scripted({(): {END: 0.5, A: 0.5}, (A,): {A: 0.9, END: 0.1}, (A, A): {END: 1.0}}, words=7)
     ((plain,),) = run(model, beam=4, length_penalty=0.0)
     ((normalised,),) = run(model, beam=4, length_penalty=1.0)
@@ -74,38 +74,38 @@ def test_length_normalisation_divides_by_the_words_the_end_included():
     assert normalised.score == pytest.approx(np.log(0.45) / 3)
 
 
-def test_the_longest_length_depends_on_the_sentence_and_not_on_its_batch():
+def test_the_greatest_length_depends_on_the_sentence_and_not_on_its_batch():
     endless = Scripted({(A,) * n: {A: 1.0} for n in range(50)}, words=7)
-    found = run(endless, source=((9, 9, 9, 9), (9, 0, 0, 0)), beam=1, longest_ratio=2.0, longest_extra=1)
-    assert [len(best.words) for (best,) in found] == [9, 9]
+    nbest = run(endless, source=((9, 9, 9, 9), (9, 0, 0, 0)), beam=1, longest_ratio=2.0, longest_extra=1)
+    assert [len(best.words) for (best,) in nbest] == [9, 9]
     lengths = torch.tensor([4, 1])
-    found = search(endless, torch.tensor([[9] * 4, [9, 0, 0, 0]]), lengths, Search(beam=1, longest_extra=1))
-    assert [len(best.words) for (best,) in found] == [9, 3]
-    assert [best.alignment.shape for (best,) in found] == [(9, 4), (3, 1)]
+    nbest = beam_search(endless, torch.tensor([[9] * 4, [9, 0, 0, 0]]), lengths, Search(beam=1, longest_extra=1))
+    assert [len(best.words) for (best,) in nbest] == [9, 3]
+    assert [best.alignment.shape for (best,) in nbest] == [(9, 4), (3, 1)]
 
 
-def test_padding_and_start_symbols_are_never_said():
+def test_padding_and_start_symbols_are_never_in_a_hypothesis():
     model = Scripted({(): {PAD: 0.5, START: 0.3, A: 0.2}, (A,): {PAD: 0.9, END: 0.1}}, words=7)
     ((best,),) = run(model, beam=1)
     assert best.words.tolist() == [A]
     assert best.log_probability == pytest.approx(np.log(0.2 * 0.1))
 
 
-def test_a_score_is_the_sum_of_the_words_log_probabilities():
+def test_the_log_probability_of_a_hypothesis_is_that_of_its_words_given_the_source():
     model = composed().double()
     batch = batch_of(SOURCES, [[4]] * 3)
     for source, hypotheses in zip(
-        SOURCES, search(model, batch.source, batch.source_lengths, Search(beam=5, nbest=5)), strict=True
+        SOURCES, beam_search(model, batch.source, batch.source_lengths, Search(beam=5, nbest=5)), strict=True
     ):
         for best in hypotheses:
-            if len(best.alignment) > len(best.words):  # ended of its own accord
-                forced = model.loss(batch_of([source], [best.words.tolist()])).likelihood
+            if len(best.alignment) > len(best.words):  # it ends with the end symbol
+                forced = model.loss(batch_of([source], [best.words.tolist()])).negative_log_likelihood
                 assert best.log_probability == pytest.approx(-float(forced), abs=1e-4)
                 assert best.score == pytest.approx(best.log_probability / (len(best.words) + 1))
 
 
 class Recurrent:
-    """A stand-in whose words depend on all words before: h = tanh(A h + E_word), p = softmax(U h), α = softmax(V h)."""
+    """A model that depends on all words before: h = tanh(A h + E_word), p = softmax(U h), α = softmax(V h)."""
 
     def __init__(self, seed, words=8, size=6):
         random = torch.Generator().manual_seed(seed)
@@ -130,7 +130,7 @@ class Recurrent:
         return (state @ self.u), {"alignment": energies.softmax(1)}, state
 
     def by_prefix(self, row):
-        """prefix → log-probabilities and attention, from the beginning each time."""
+        """Return the function prefix → log-probabilities and attention, computed from the start each time."""
 
         @cache
         def next_step(prefix):
@@ -156,8 +156,7 @@ KINDS = {
 
 @pytest.mark.parametrize("forced", [False, True], ids=["free", "prefixes"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_literal_search_that_never_stops_early_finds_the_same(kind, forced):
-    """So stopping is safe, and what is forbidden or forced is just that."""
+def test_a_literal_search_that_never_stops_early_finds_the_same_hypotheses(kind, forced):
     rows = [[11, 3, 4], [7], [5, 5, 5, 5, 9]]
     lengths = torch.tensor([len(row) for row in rows])
     source = torch.tensor([row + [PAD] * (5 - len(row)) for row in rows])
@@ -165,36 +164,36 @@ def test_a_literal_search_that_never_stops_early_finds_the_same(kind, forced):
     padded = torch.tensor([row + [PAD] * (3 - len(row)) for row in prefixes]) if forced else None
     for seed, (beam, nbest) in enumerate([(1, 1), (2, 1), (3, 3), (6, 2), (5, 5)] * 3):
         model = Recurrent(seed)
-        how = Search(beam=beam, nbest=nbest, longest_ratio=2.0, longest_extra=4, **KINDS[kind])
-        found = search(model, source, lengths, how, prefixes=padded)
-        for row, prefix, hypotheses in zip(rows, prefixes, found, strict=True):
-            expected = beam_search(
+        settings = Search(beam=beam, nbest=nbest, longest_ratio=2.0, longest_extra=4, **KINDS[kind])
+        searched = beam_search(model, source, lengths, settings, prefixes=padded)
+        for row, prefix, hypotheses in zip(rows, prefixes, searched, strict=True):
+            expected = literal_beam_search(
                 model.by_prefix(tuple(row)),
                 beam=beam,
                 end=END,
                 never=(PAD, START),
-                shortest=math.ceil(how.shortest_ratio * len(row)),
+                shortest=math.ceil(settings.shortest_ratio * len(row)),
                 longest=2 * len(row) + 4,
-                norm=lambda length, how=how: (
-                    (length if how.normalization == "words" else (5 + length) / 6) ** how.length_penalty
+                norm=lambda length, kind=settings.normalization, alpha=settings.length_penalty: (
+                    (length if kind == "words" else (5 + length) / 6) ** alpha
                 ),
-                coverage_penalty=how.coverage_penalty,
-                ngram=how.no_repeat_ngram,
+                coverage_penalty=settings.coverage_penalty,
+                ngram=settings.no_repeat_ngram,
                 prefix=tuple(prefix),
             )[:nbest]
-            assert [list(words) for words, _, _ in expected] == [said_by(best) for best in hypotheses]
+            assert [list(words) for words, _, _ in expected] == [with_end(best) for best in hypotheses]
             assert [best.score for best in hypotheses] == pytest.approx([score for _, score, _ in expected], abs=1e-5)
             logs = [log for _, _, log in expected]
             assert [best.log_probability for best in hypotheses] == pytest.approx(logs, abs=1e-5)
             assert [best.word_scores.sum() for best in hypotheses] == pytest.approx(logs, abs=1e-5)
 
 
-def said_by(best):
-    """Its words, and the end symbol where it was said."""
+def with_end(best):
+    """Return the words, with the end symbol if the hypothesis ends with it."""
     return best.words.tolist() + [END] * (len(best.word_scores) - len(best.words))
 
 
-def test_stopping_at_the_first_finished_beam_may_miss_what_safe_stopping_finds():
+def test_stopping_at_the_first_finished_beams_can_miss_the_best_hypothesis():
     early = Scripted({(): {END: 0.4, A: 0.35, B: 0.25}, (A,): {END: 0.6, C: 0.4}, (A, C): {END: 1.0}}, words=7)
     early.table |= {(B,): {B: 1.0}, (B, B): {B: 1.0}, (B, B, B): {END: 1.0}}
     ((first,),) = run(early, beam=2, stop="first", length_penalty=1.0)
@@ -203,18 +202,18 @@ def test_stopping_at_the_first_finished_beam_may_miss_what_safe_stopping_finds()
     assert safe.words.tolist() == [B, B, B]
 
 
-def test_every_word_has_its_log_probability():
+def test_word_scores_are_the_log_probabilities_of_words():
     ((best,),) = run(GARDEN_PATH, beam=2)
     assert best.word_scores == pytest.approx([np.log(0.4), 0.0, 0.0], abs=1e-6)
 
 
-def test_all_traces_of_a_hypothesis_are_its_own():
-    """The same as if its words had been given."""
+def test_traces_of_a_hypothesis_are_those_of_forced_decoding():
     torch.manual_seed(4)
     model = composed("attention=coverage", "attention/window=local_p", "memory=buffer", "decoder=feedback").double()
     batch = batch_of(SOURCES, [[4]] * 3)
-    found = search(model, batch.source, batch.source_lengths, Search(beam=4, nbest=4, longest_extra=2), keep=None)
-    for source, hypotheses in zip(SOURCES, found, strict=True):
+    settings = Search(beam=4, nbest=4, longest_extra=2)
+    nbest = beam_search(model, batch.source, batch.source_lengths, settings, trace_names=None)
+    for source, hypotheses in zip(SOURCES, nbest, strict=True):
         for best in hypotheses:
             with torch.no_grad():
                 forced = model.unroll(batch_of([source], [best.words.tolist()]), keep_trace=True).trace
@@ -227,7 +226,7 @@ FOUR = Scripted({(): {A: 0.5, B: 0.3, C: 0.15, END: 0.05}}, words=7)
 
 
 @pytest.mark.parametrize(
-    ("how", "expected"),
+    ("settings", "expected"),
     [
         ({}, {A: 0.5, B: 0.3, C: 0.15, END: 0.05}),
         ({"top_k": 2}, {A: 0.625, B: 0.375}),
@@ -239,44 +238,44 @@ FOUR = Scripted({(): {A: 0.5, B: 0.3, C: 0.15, END: 0.05}}, words=7)
         ({"temperature": 0.5, "top_k": 2}, {A: 0.25 / 0.34, B: 0.09 / 0.34}),
     ],
 )
-def test_samples_come_as_often_as_they_should(how, expected):
+def test_samples_have_the_frequencies_of_their_probabilities(settings, expected):
     drawn = 20_000
-    (found,) = run(FOUR, nbest=drawn, sample=True, **how)
-    counts = Counter(said_by(one)[0] for one in found)
+    (samples,) = run(FOUR, nbest=drawn, sample=True, **settings)
+    counts = Counter(with_end(one)[0] for one in samples)
     assert counts.keys() == expected.keys()
     for word, probability in expected.items():
         deviation = (drawn * probability * (1 - probability)) ** 0.5
         assert counts[word] == pytest.approx(drawn * probability, abs=4 * deviation)
-    assert {said_by(one)[0]: round(float(np.exp(one.log_probability)), 6) for one in found} == {
+    assert {with_end(one)[0]: round(float(np.exp(one.log_probability)), 6) for one in samples} == {
         word: {A: 0.5, B: 0.3, C: 0.15, END: 0.05}[word] for word in expected
     }
 
 
 @pytest.mark.parametrize("beam", [1, 5])
-def test_a_sample_is_one_draw_and_not_the_likeliest_of_several(beam):
+def test_a_sample_is_one_draw_and_not_the_most_probable_of_several(beam):
     sentences = 4000
-    counts = Counter(said_by(one)[0] for (one,) in run(FOUR, source=((9,),) * sentences, beam=beam, sample=True))
+    counts = Counter(with_end(one)[0] for (one,) in run(FOUR, source=((9,),) * sentences, beam=beam, sample=True))
     for word, probability in {A: 0.5, B: 0.3, C: 0.15, END: 0.05}.items():
         deviation = (sentences * probability * (1 - probability)) ** 0.5
         assert counts[word] == pytest.approx(sentences * probability, abs=4 * deviation)
 
 
-def test_samples_are_drawn_again_from_the_same_seed():
+def test_equal_seeds_draw_equal_samples():
     model = Recurrent(3)
-    how = {"nbest": 6, "sample": True, "temperature": 9.0}
-    (one,), (two,), (other,) = (run(model, **how, seed=seed) for seed in (1, 1, 2))
-    assert [said_by(best) for best in one] == [said_by(best) for best in two]
-    assert [said_by(best) for best in one] != [said_by(best) for best in other]
+    settings = {"nbest": 6, "sample": True, "temperature": 9.0}
+    (one,), (two,), (other,) = (run(model, **settings, seed=seed) for seed in (1, 1, 2))
+    assert [with_end(best) for best in one] == [with_end(best) for best in two]
+    assert [with_end(best) for best in one] != [with_end(best) for best in other]
 
 
-def test_given_translations_get_the_log_probabilities_the_loss_is_made_of():
+def test_forced_decoding_gives_the_log_probabilities_of_the_loss():
     model = composed("attention=coverage", "initialization=uniform").double()
     targets = random_rows([2, 5, 1], 23, seed=3)
     batch = batch_of(SOURCES, targets)
-    forced = force(model, batch)
-    assert -forced.word_scores.sum().item() == pytest.approx(model.loss(batch).likelihood.item(), rel=1e-6)
+    forced = force_decode(model, batch)
+    assert -forced.word_scores.sum().item() == pytest.approx(model.loss(batch).negative_log_likelihood.item(), rel=1e-6)
     for number, (source, target) in enumerate(zip(SOURCES, targets, strict=True)):
-        alone = model.loss(batch_of([source], [target])).likelihood.item()
+        alone = model.loss(batch_of([source], [target])).negative_log_likelihood.item()
         assert -forced.word_scores[:, number].sum().item() == pytest.approx(alone, rel=1e-5)
         sums = forced.alignment[:, number].sum(1)
         torch.testing.assert_close(sums[: len(target) + 1], torch.ones(len(target) + 1))
@@ -284,19 +283,19 @@ def test_given_translations_get_the_log_probabilities_the_loss_is_made_of():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"beam": 0}, "beam=0: must be at least 1"),
         ({"nbest": 3, "beam": 2}, "nbest=3: must be between 1 and beam=2"),
         ({"nbest": 0}, "nbest=0: must be at least 1"),
         ({"length_penalty": -0.1}, "length_penalty=-0.1: must be at least 0"),
-        ({"normalization": "word"}, "normalization=word: choose words or gnmt"),
-        ({"stop": "never"}, "stop=never: choose safe or first"),
+        ({"normalization": "word"}, "normalization=word: no such choice. Fix: normalization=words or normali"),
+        ({"stop": "never"}, "stop=never: no such choice. Fix: stop=safe or stop=first"),
         ({"temperature": 0.0}, "temperature=0.0: must be above 0"),
         ({"top_p": 1.5}, "top_p=1.5: must be above 0 and at most 1"),
         ({"longest_ratio": 0.0, "longest_extra": 0}, "no translation could have a word"),
     ],
 )
-def test_impossible_settings_are_refused(wrong, said):
-    with pytest.raises(ConfigurationError, match=said):
+def test_impossible_settings_are_refused(wrong, message):
+    with pytest.raises(ConfigurationError, match=message):
         Search(**wrong)

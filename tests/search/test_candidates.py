@@ -1,4 +1,4 @@
-"""Candidate lists: what is in them, and that search and loss are those of the whole vocabulary cut down to them."""
+"""Candidate lists: their words; search and loss over them; sparse gradients and their optimizer."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,11 @@ from compositions import composed
 from random_batches import batch_of, text_of
 
 from nmt.data.batches import collate
-from nmt.data.candidate_lists import Candidates, candidates_of
+from nmt.data.candidate_lists import Candidates, load_or_learn_candidates
 from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import PAD
 from nmt.errors import ConfigurationError, DataError
-from nmt.search.beam import search
+from nmt.search.beam import beam_search
 from nmt.search.ensemble import Ensemble, Member
 from nmt.search.settings import Search
 from nmt.training.clipping import clip_norm, clip_values
@@ -19,7 +19,7 @@ from nmt.training.sparse_adam import SparseAdam
 
 SOURCES, TARGETS = [[5, 6], [7, 5, 9], [8]], [[10, 11], [12], [21, 13, 10]]
 FREQUENT = np.array([0, 1, 2, 3, 4, 10])
-# of the words 5, 6, 7, 8: 5 → 14 15, 6 → 14, 7 → nothing, 8 → 16
+# translations: 5 → 14 15, 6 → 14, 7 → nothing, 8 → 16
 LISTS = Candidates(FREQUENT, np.array([0, 0, 0, 0, 0, 0, 2, 3, 3, 4, 4] + [4] * 9), np.array([15, 14, 14, 16]))
 
 
@@ -31,20 +31,20 @@ def sharp(*overrides, seed=1):
     return model
 
 
-def test_a_batch_has_the_frequent_words_the_translations_and_its_own():
+def test_a_batch_gets_frequent_words_translations_and_its_target_words():
     source = np.array([[5, 6, 3], [7, 3, PAD]])
-    assert LISTS.of_batch(source).tolist() == [0, 1, 2, 3, 4, 10, 14, 15]
-    assert LISTS.of_batch(source, np.array([[20, 3], [10, 0]])).tolist() == [0, 1, 2, 3, 4, 10, 14, 15, 20]
+    assert LISTS.select_for_batch(source).tolist() == [0, 1, 2, 3, 4, 10, 14, 15]
+    assert LISTS.select_for_batch(source, np.array([[20, 3], [10, 0]])).tolist() == [0, 1, 2, 3, 4, 10, 14, 15, 20]
 
 
-def test_a_sentence_has_its_own_whatever_else_is_in_the_batch():
-    words, allowed = LISTS.of_sentences(np.array([[6, 3], [8, 3]]), np.array([[22, 0], [0, 0]]))
+def test_candidates_of_a_sentence_do_not_depend_on_the_rest_of_the_batch():
+    words, allowed = LISTS.select_for_sentences(np.array([[6, 3], [8, 3]]), np.array([[22, 0], [0, 0]]))
     assert words.tolist() == [0, 1, 2, 3, 4, 10, 14, 16, 22]
     assert words[allowed[0]].tolist() == [0, 1, 2, 3, 4, 10, 14, 22]
     assert words[allowed[1]].tolist() == [0, 1, 2, 3, 4, 10, 16]
 
 
-def test_a_loss_over_candidates_is_that_of_the_vocabulary_cut_down_to_them():
+def test_the_loss_over_candidates_is_that_of_a_vocabulary_of_only_these_words():
     model = sharp().train()
     text = Sides(text_of(SOURCES), text_of(TARGETS))
     batch = collate(text, np.arange(3), candidates=LISTS)
@@ -53,21 +53,20 @@ def test_a_loss_over_candidates_is_that_of_the_vocabulary_cut_down_to_them():
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    whole = model.output.forward
     with torch.no_grad():
         unrolled = model.unroll(batch)
-        logits = whole(model.decoder.readout(unrolled.features.state, unrolled.words, unrolled.features.context))
+        logits = model.output(model.decoder.readout(unrolled.features.state, unrolled.words, unrolled.features.context))
     logs = logits.flatten(0, 1)[batch.target_index][:, batch.candidates].log_softmax(1)
-    wanted = torch.searchsorted(batch.candidates, batch.target_words)
-    expected = -logs.gather(1, wanted[:, None]).sum()
+    targets = torch.searchsorted(batch.candidates, batch.target_words)
+    expected = -logs.gather(1, targets[:, None]).sum()
     assert model.loss(batch).objective.item() == pytest.approx(expected.item(), rel=1e-9)
     assert model.eval().loss(batch).objective.item() == pytest.approx(
         model.loss(batch_of(SOURCES, TARGETS)).objective.item()
-    )  # a perplexity is always over the whole vocabulary
+    )  # perplexity is always over the whole vocabulary
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_sparse_gradients_are_the_dense_ones(smoothing):
+def test_sparse_gradients_equal_dense_gradients(smoothing):
     text = Sides(text_of(SOURCES), text_of(TARGETS))
     batch = collate(text, np.arange(3), candidates=LISTS)
     gradients = []
@@ -83,60 +82,58 @@ def test_sparse_gradients_are_the_dense_ones(smoothing):
         torch.testing.assert_close(dense, sparse)
 
 
-def test_a_search_among_candidates_is_that_of_a_model_without_the_other_words():
-    """Their logits at minus infinity, one sentence at a time."""
+def test_a_search_over_candidates_equals_one_with_other_logits_at_minus_infinity():
     model = sharp()
-    how = Search(beam=4, nbest=3, longest_ratio=0.0, longest_extra=6)
+    settings = Search(beam=4, nbest=3, longest_ratio=0.0, longest_extra=6)
     batch = batch_of(SOURCES, TARGETS)
-    together = search(model, batch.source, batch.source_lengths, how, candidates=LISTS)
+    together = beam_search(model, batch.source, batch.source_lengths, settings, candidates=LISTS)
     bias = model.output.bias.data.clone()
     for source, hypotheses in zip(SOURCES, together, strict=True):
         one = batch_of([source], [[4]])
-        mine = LISTS.of_batch(one.source.numpy())
-        model.output.bias.data.fill_(-torch.inf)[mine] = bias[mine]
-        (alone,) = search(model, one.source, one.source_lengths, how)
+        allowed = LISTS.select_for_batch(one.source.numpy())
+        model.output.bias.data.fill_(-torch.inf)[allowed] = bias[allowed]
+        (alone,) = beam_search(model, one.source, one.source_lengths, settings)
         model.output.bias.data.copy_(bias)
         assert [best.words.tolist() for best in hypotheses] == [best.words.tolist() for best in alone]
         assert [best.score for best in hypotheses] == pytest.approx([best.score for best in alone], abs=1e-5)
-        assert {word for best in hypotheses for word in best.words.tolist()} <= set(mine.tolist())
+        assert {word for best in hypotheses for word in best.words.tolist()} <= set(allowed.tolist())
 
 
-def test_prefixes_and_ensembles_go_among_candidates():
+def test_prefixes_and_ensembles_work_with_candidates():
     model = sharp("decoder=luong", seed=2)
-    how = Search(beam=3, longest_ratio=0.0, longest_extra=6)
+    settings = Search(beam=3, longest_ratio=0.0, longest_extra=6)
     batch = batch_of(SOURCES, TARGETS)
     prefixes = torch.tensor([[22, 10], [PAD, PAD], [18, PAD]])
-    single = search(model, batch.source, batch.source_lengths, how, prefixes=prefixes, candidates=LISTS)
+    single = beam_search(model, batch.source, batch.source_lengths, settings, prefixes=prefixes, candidates=LISTS)
     assert single[0][0].words[:2].tolist() == [22, 10]
     assert single[2][0].words[0] == 18
     ensemble = Ensemble([Member(model, True), Member(model, True)], average="probabilities")
-    several = search(ensemble, batch.source, batch.source_lengths, how, prefixes=prefixes, candidates=LISTS)
+    several = beam_search(ensemble, batch.source, batch.source_lengths, settings, prefixes=prefixes, candidates=LISTS)
     for one, two in zip(single, several, strict=True):
         assert one[0].words.tolist() == two[0].words.tolist()
         assert one[0].log_probability == pytest.approx(two[0].log_probability, abs=1e-4)
 
 
-def test_they_are_stored_and_damage_is_named(tmp_path):
+def test_candidate_lists_are_stored_and_damage_is_reported(tmp_path):
     LISTS.save(tmp_path / "candidates.npz")
     again = Candidates.load(tmp_path / "candidates.npz")
-    assert again.of_batch(np.array([[5, 8]])).tolist() == LISTS.of_batch(np.array([[5, 8]])).tolist()
+    assert again.select_for_batch(np.array([[5, 8]])).tolist() == LISTS.select_for_batch(np.array([[5, 8]])).tolist()
     (tmp_path / "candidates.npz").write_bytes(b"rubbish")
     with pytest.raises(DataError, match="cannot be read as candidate lists"):
         Candidates.load(tmp_path / "candidates.npz")
 
 
 @pytest.mark.parametrize(("wrong", "most"), [("most_frequent", 3), ("translations", 0)])
-def test_lists_that_no_run_could_read_are_not_made(wrong, most):
+def test_candidate_lists_of_impossible_sizes_are_refused(wrong, most):
     with pytest.raises(ConfigurationError, match=f"data.candidates.{wrong}={most}: must be at least"):
-        candidates_of(None, **{"most_frequent": 4, "translations": 1, wrong: most})
+        load_or_learn_candidates(None, **{"most_frequent": 4, "translations": 1, wrong: most})
 
 
 def in_rows(rows, values, shape):
     return torch.sparse_coo_tensor(torch.tensor([rows]), values, shape, check_invariants=True)
 
 
-def test_an_optimiser_for_both_kinds_of_gradients_is_adam_for_each():
-    """Dense ones as torch's Adam; sparse ones as torch's SparseAdam."""
+def test_sparse_adam_equals_adam_for_dense_and_torch_sparse_adam_for_sparse_gradients():
     torch.manual_seed(0)
     starts = torch.randn(6, 3), torch.randn(6, 3)
     both = [torch.nn.Parameter(start.clone()) for start in starts]
@@ -160,7 +157,7 @@ def test_an_optimiser_for_both_kinds_of_gradients_is_adam_for_each():
     torch.testing.assert_close(again.state[both[1]]["exp_avg"], ours.state[both[1]]["exp_avg"])
 
 
-def test_the_norm_of_sparse_gradients_is_clipped_with_the_others():
+def test_the_norm_of_sparse_and_dense_gradients_is_clipped_together():
     dense, sparse = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(4, 1))
     dense.grad = torch.tensor([3.0, 0.0])
     sparse.grad = in_rows([1, 1], torch.tensor([[1.0], [3.0]]), (4, 1))

@@ -1,4 +1,4 @@
-"""Several models as one: the mixture's probabilities, by hand, and searches over it."""
+"""Ensembles: the probabilities of the mixture, by hand, and searches over it."""
 
 import numpy as np
 import pytest
@@ -7,14 +7,14 @@ from compositions import composed
 from random_batches import batch_of, random_rows
 
 from nmt.errors import ConfigurationError
-from nmt.search.beam import search
+from nmt.search.beam import beam_search
 from nmt.search.ensemble import Ensemble, Member
 from nmt.search.settings import Search
 
 SOURCES = random_rows([4, 1, 6], 19, seed=1)
 TARGETS = random_rows([3, 5, 1], 23, seed=2)
 BATCH = batch_of(SOURCES, TARGETS)
-HOW = Search(beam=4, nbest=2, longest_ratio=0.0, longest_extra=8)
+SETTINGS = Search(beam=4, nbest=2, longest_ratio=0.0, longest_extra=8)
 
 EIGHT = [
     "decoder=luong encoder=lstm encoder.reverse=true data.source_end=false attention=local_p",
@@ -37,7 +37,7 @@ def member(overrides="", seed=1):
 
 
 def forced(member):
-    """log p of each target word (target, sentences, vocabulary), by teacher forcing of one model."""
+    """Return log p of each target word (target, sentences, vocabulary), by teacher forcing of one model."""
     batch = batch_of(SOURCES, TARGETS, source_end=member.source_end)
     with torch.no_grad():
         unrolled = member.model.unroll(batch)
@@ -46,14 +46,14 @@ def forced(member):
         return member.model.output(readout).log_softmax(2)
 
 
-def found_by(model):
-    return search(model, BATCH.source, BATCH.source_lengths, HOW)
+def search_all(model):
+    return beam_search(model, BATCH.source, BATCH.source_lengths, SETTINGS)
 
 
 @pytest.mark.parametrize("average", ["probabilities", "logs"])
-def test_a_model_with_itself_translates_as_it_does_alone(average):
+def test_an_ensemble_of_one_model_three_times_translates_like_the_model(average):
     one = member()
-    alone, together = found_by(one.model), found_by(Ensemble([one, one, one], average=average))
+    alone, together = search_all(one.model), search_all(Ensemble([one, one, one], average=average))
     for single, several in zip(alone, together, strict=True):
         for ours, theirs in zip(several, single, strict=True):
             assert ours.words.tolist() == theirs.words.tolist()
@@ -62,7 +62,7 @@ def test_a_model_with_itself_translates_as_it_does_alone(average):
 
 
 @pytest.mark.parametrize("average", ["probabilities", "logs"])
-def test_given_words_have_the_averaged_probability(average):
+def test_forced_words_have_the_averaged_probability(average):
     members = [member(EIGHT[0]), member(EIGHT[4], seed=2)]
     logs = torch.stack([forced(one) for one in members])
     weights = torch.tensor([0.25, 0.75], dtype=torch.float64)
@@ -71,52 +71,51 @@ def test_given_words_have_the_averaged_probability(average):
     else:
         mixed = torch.tensordot(weights, logs, dims=1).log_softmax(2)
     expected = -mixed.flatten(0, 1)[BATCH.target_index].gather(1, BATCH.target_words[:, None]).sum()
-    loss = Ensemble(members, weights=[1, 3], average=average).loss(BATCH).likelihood
+    loss = Ensemble(members, weights=[1, 3], average=average).loss(BATCH).negative_log_likelihood
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("average", ["probabilities", "logs"])
-def test_a_member_without_weight_has_no_say(average):
+def test_a_member_with_weight_0_changes_nothing(average):
     first, second = member(), member("decoder=feedback", seed=2)
-    alone, together = found_by(first.model), found_by(Ensemble([first, second], weights=[1, 0], average=average))
-    assert [[best.words.tolist() for best in found] for found in together] == [
-        [best.words.tolist() for best in found] for found in alone
+    alone, together = search_all(first.model), search_all(Ensemble([first, second], weights=[1, 0], average=average))
+    assert [[best.words.tolist() for best in nbest] for nbest in together] == [
+        [best.words.tolist() for best in nbest] for nbest in alone
     ]
 
 
 @pytest.mark.parametrize("average", ["probabilities", "logs"])
-def test_what_a_member_without_weight_thinks_impossible_is_possible(average):
+def test_a_member_with_weight_0_cannot_forbid_a_word(average):
     first, second = member(), member(seed=2)
     second.model.next = lambda *given: (torch.full((len(given[0]), 23), -torch.inf), {"alignment": 0.0}, given[1])
     ensemble = Ensemble([first, second], weights=[1, 0], average=average)
-    assert [best.words.tolist() for best, *_ in found_by(ensemble)] == [
-        best.words.tolist() for best, *_ in found_by(first.model)
+    assert [best.words.tolist() for best, *_ in search_all(ensemble)] == [
+        best.words.tolist() for best, *_ in search_all(first.model)
     ]
 
 
-def test_whether_the_source_has_an_end_is_asked_of_members_that_are_heard():
-    """An ensemble that is cut down to candidates is made of them alone."""
+def test_members_with_weight_0_do_not_decide_if_the_source_has_an_end_symbol():
     ensemble = Ensemble([member(), member(EIGHT[0])], weights=[0, 1], average="probabilities")
-    cut = ensemble.restricted(torch.arange(23), torch.ones(3, 23, dtype=torch.bool))
-    assert (ensemble.source_end, cut.source_end) == (False, False)
+    restricted = ensemble.restrict_vocabulary(torch.arange(23), torch.ones(3, 23, dtype=torch.bool))
+    assert (ensemble.source_end, restricted.source_end) == (False, False)
 
 
-def test_eight_models_of_every_kind_translate_together_and_a_sentence_as_it_does_alone():
+def test_in_an_ensemble_of_all_kinds_a_sentence_does_not_depend_on_its_batch():
     ensemble = Ensemble([member(kind, seed) for seed, kind in enumerate(EIGHT)], average="probabilities")
     assert ensemble.source_end
-    together = found_by(ensemble)
+    together = search_all(ensemble)
     for source, hypotheses in zip(SOURCES, together, strict=True):
         batch = batch_of([source], [[4]])
-        (alone,) = search(ensemble, batch.source, batch.source_lengths, HOW)
+        (alone,) = beam_search(ensemble, batch.source, batch.source_lengths, SETTINGS)
         assert [best.words.tolist() for best in alone] == [best.words.tolist() for best in hypotheses]
         assert hypotheses[0].alignment.shape[1] == len(source) + 1
         assert (hypotheses[0].alignment.sum(1) <= 1 + 1e-5).all()
 
 
-def test_weights_and_averages_that_make_no_sense_are_refused():
+def test_invalid_weights_and_averages_are_refused():
     one = member()
     for weights in ([1.0], [1.0, -1.0], [0.0, 0.0]):
-        with pytest.raises(ConfigurationError, match="one number, not below 0, for each of the 2 runs"):
+        with pytest.raises(ConfigurationError, match="must be one number for each of the 2 runs, none below 0"):
             Ensemble([one, one], weights=weights, average="logs")
-    with pytest.raises(ConfigurationError, match="choose probabilities or logs"):
+    with pytest.raises(ConfigurationError, match=r"average=geometric: no such average\. Fix: average=probabilities or"):
         Ensemble([one], average="geometric")

@@ -11,12 +11,12 @@ from omegaconf import OmegaConf
 from report.folders import pairs, write_run
 
 from nmt.cli.compare import compare
-from nmt.config.schema import defaults_of
+from nmt.config.schema import load_defaults
 from nmt.errors import UserError
 from nmt.report.load.run_folder import find_runs
 from nmt.runs.job import Job
-from nmt.runs.trained_model import Run
-from nmt.training.resume import CompletedAlreadyError, put_aside, settle
+from nmt.runs.trained_model import TrainedRun
+from nmt.training.resume import CompletedAlreadyError, put_aside, find_earlier_training
 from studies.archive import keep_runs, put_back
 
 LINES = pairs(30)
@@ -45,7 +45,7 @@ def sweep(tmp_path, monkeypatch) -> Path:
 
 
 def compared(test: str) -> dict:
-    settings = OmegaConf.merge(defaults_of("compare"), {"output": f"{test}.html", "test": test})
+    settings = OmegaConf.merge(load_defaults("compare"), {"output": f"{test}.html", "test": test})
     compare(["multirun/kinds/a", "multirun/kinds/b"], settings)
     return json.loads(Path(f"{test}.json").read_text())
 
@@ -231,17 +231,17 @@ def test_a_training_there_knows_that_it_is_completed(sweep):
     put_back([str(sweep)], Path("kept"))
     config = OmegaConf.load(sweep / "b" / ".hydra" / "config.yaml")
     with pytest.raises(CompletedAlreadyError):
-        settle(config, sweep / "b")
+        find_earlier_training(config, sweep / "b")
     config.dropout = 0.9
     with pytest.raises(UserError, match=r"b holds a run with other settings \(dropout 0.1 → 0.9\)"):
-        settle(config, sweep / "b")
+        find_earlier_training(config, sweep / "b")
     config.resume = True
     with pytest.raises(UserError, match="b holds a completed run whose checkpoints are not there"):
-        settle(config, sweep / "b")
+        find_earlier_training(config, sweep / "b")
     with pytest.raises(UserError, match="b: is completed, but its checkpoints are not there"):
-        Run(str(sweep / "b"))
+        TrainedRun(str(sweep / "b"))
     config.resume = False
-    assert settle(config, sweep / "b").anew
+    assert find_earlier_training(config, sweep / "b").anew
     put_aside(sweep / "b")
     assert (sweep / "b" / "earlier.1" / "summary.json").is_file()
 

@@ -2,13 +2,13 @@ import os
 
 import pytest
 
-from nmt.system.files import whole, write_text
+from nmt.system.files import atomic_write, write_text
 
 
 def test_a_file_is_replaced_at_once(tmp_path):
     path = tmp_path / "a.txt"
     write_text(path, "old")
-    with whole(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"

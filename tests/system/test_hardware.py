@@ -7,15 +7,15 @@ import pytest
 import torch
 from commands import ROOT
 
-from nmt.system.hardware import machine, said
+from nmt.system.hardware import describe_hardware, hardware_label
 
 
 def test_a_run_on_the_processor_names_no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"Abacus {device.index}")
-    assert "gpu" not in machine(torch.device("cpu"))
-    assert machine(torch.device("cuda", 1))["gpu"] == "Abacus 1"
-    assert machine()["threads"] == torch.get_num_threads()
+    assert "gpu" not in describe_hardware(torch.device("cpu"))
+    assert describe_hardware(torch.device("cuda", 1))["gpu"] == "Abacus 1"
+    assert describe_hardware()["threads"] == torch.get_num_threads()
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_run_on_the_processor_names_no_gpu(monkeypatch):
     ],
 )
 def test_it_is_said_in_a_few_words(more, words):
-    assert said({"processor": "EPYC", "cores": 8, "threads": 2} | more) == words
+    assert hardware_label({"processor": "EPYC", "cores": 8, "threads": 2} | more) == words
 
 
 @pytest.mark.parametrize("module", ["nmt.data.corpus_cache", "nmt.launch.sweep"])

@@ -8,19 +8,19 @@ import pytest
 from filelock import FileLock
 
 from nmt.errors import UserError
-from nmt.system.locks import alone
+from nmt.system.locks import lock_file
 
 
 def test_where_another_has_it_one_is_refused_or_waits_and_says_so(tmp_path, caplog):
     lock, order = tmp_path / "lock", []
 
     def other():
-        with alone(lock, held="is there; waiting"):
+        with lock_file(lock, message="is there; waiting"):
             order.append("the second")
 
     caplog.set_level(logging.INFO)
-    with alone(lock, held="is there"):
-        with pytest.raises(UserError, match="is there"), alone(lock, held="is there", waits=False):
+    with lock_file(lock, message="is there"):
+        with pytest.raises(UserError, match="is there"), lock_file(lock, message="is there", waits=False):
             pass
         second = threading.Thread(target=other)
         second.start()
@@ -38,6 +38,6 @@ def test_a_file_system_without_locks_is_told_of(tmp_path, caplog, monkeypatch):
 
     monkeypatch.setattr(FileLock, "acquire", refuse)
     lock = tmp_path / "lock"
-    with alone(lock, held="is there", waits=False):
+    with lock_file(lock, message="is there", waits=False):
         pass
     assert caplog.messages == [f"{lock}: no lock (No locks available); take care that no other process is at it"]

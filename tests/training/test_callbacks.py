@@ -1,12 +1,13 @@
-"""What callbacks decide, on stand-ins for a trainer."""
+"""Callbacks, with stand-ins for a trainer."""
 
 import json
 from types import SimpleNamespace
 
 import pytest
 
-from nmt.training.callbacks import MedianPruning, Throughput, Translations
-from nmt.training.csv_logger import MetricsFile
+from nmt.training.callbacks import MedianPruning, Throughput
+from nmt.training.csv_logger import CsvLogger
+from nmt.training.translation_samples import TranslationSamples
 
 
 def trainer_in(folder, score):
@@ -28,72 +29,74 @@ def sibling(folder, name, scores):
 def sweep(tmp_path):
     for name, scores in {"a": [1, 5, 9], "b": [2, 6, 4], "c": [3, 4, 2], "short": [50]}.items():
         sibling(tmp_path, name, scores)
-    sibling(tmp_path, "own", [0, 0, 0])
+    sibling(tmp_path, "this_run", [0, 0, 0])
     return tmp_path
 
 
 def walk(sweep, scores, **settings):
-    """At which validation a run with these scores is stopped."""
+    """Return the validation at which a run with these scores is stopped."""
     pruning = MedianPruning(sweep_folder=str(sweep), **settings)
     for number, score in enumerate(scores, start=1):
-        trainer = trainer_in(sweep / "own", score)
+        trainer = trainer_in(sweep / "this_run", score)
         pruning.on_validation_end(trainer, SimpleNamespace(device=None))
         if trainer.should_stop:
             return number
     return None
 
 
-def test_a_run_below_the_median_of_the_others_best_is_stopped_after_the_warm_up(sweep):
+def test_a_run_below_the_median_of_the_others_is_stopped(sweep):
     assert walk(sweep, [0, 0, 0], warm_up=1, siblings=3) == 2
     assert walk(sweep, [0, 0, 0], warm_up=2, siblings=3) == 3
     assert walk(sweep, [0, 5, 0], warm_up=1, siblings=3) == 3  # best so far 5: the median of 5, 6, 4, then of 9, 6, 4
     assert walk(sweep, [7, 0, 0], warm_up=1, siblings=3) is None
 
 
-def test_nothing_is_stopped_while_too_few_came_as_far(sweep):
+def test_no_run_is_stopped_while_too_few_others_came_as_far(sweep):
     assert walk(sweep, [0, 0, 0], warm_up=1, siblings=4) is None
     assert walk(sweep, [0, 0, 0], warm_up=0, siblings=4) == 1  # the short one came as far as this
 
 
-def test_runs_of_an_earlier_sweep_in_the_same_folder_stop_nothing(sweep):
+def test_runs_of_an_earlier_sweep_do_not_count(sweep):
     for number in range(4):
         sibling(sweep, f"earlier{number}", [90, 90, 90])
     assert walk(sweep, [7, 0, 0], warm_up=1, siblings=3) == 2
-    jobs = [{"folder": name} for name in ("a", "b", "c", "short", "own")]
+    jobs = [{"folder": name} for name in ("a", "b", "c", "short", "this_run")]
     (sweep / "sweep.json").write_text(json.dumps({"jobs": jobs}))
     assert walk(sweep, [7, 0, 0], warm_up=1, siblings=3) is None
     assert walk(sweep, [0, 0, 0], warm_up=1, siblings=3) == 2
 
 
-def test_ranks_stop_together_where_one_has_seen_more_of_the_others(sweep, monkeypatch):
+def test_all_ranks_stop_together(sweep, monkeypatch):
     monkeypatch.setattr("nmt.training.callbacks.highest", lambda mine, device: max(mine, 1))  # another rank's is 1
     assert walk(sweep, [50], warm_up=0, siblings=1) == 1
 
 
-def test_translations_are_made_for_loggers_that_show_them_alone(tmp_path):
+def test_samples_are_made_only_for_loggers_that_show_them(tmp_path):
     trainer = SimpleNamespace(
-        sanity_checking=False, is_global_zero=True, loggers=[MetricsFile(str(tmp_path / "metrics.csv"))], global_step=1
+        sanity_checking=False, is_global_zero=True, loggers=[CsvLogger(str(tmp_path / "metrics.csv"))], global_step=1
     )
-    Translations().on_validation_end(trainer, SimpleNamespace(device=None))  # nothing is asked of it
+    TranslationSamples().on_validation_end(trainer, SimpleNamespace(device=None))  # nothing is asked of it
 
 
-def test_pictures_are_of_all_ranks_sentences_in_their_order(monkeypatch):
+def test_samples_come_from_all_ranks_in_order(monkeypatch):
     shown = []
     logger = SimpleNamespace(log_table=lambda *given: None)
-    monkeypatch.setattr("nmt.training.callbacks._to_wandb", lambda logger, sentences, step: shown.extend(sentences))
-    monkeypatch.setattr("nmt.training.callbacks._sentence", lambda module, number, *lines: number)
-    monkeypatch.setattr("nmt.training.callbacks.gathered", lambda mine: mine | {1: "another rank's"})
+    monkeypatch.setattr(
+        "nmt.training.translation_samples._write_to_wandb", lambda logger, sentences, step: shown.extend(sentences)
+    )
+    monkeypatch.setattr("nmt.training.translation_samples._sample", lambda module, number, *lines: number)
+    monkeypatch.setattr("nmt.training.translation_samples.gather_from_ranks", lambda mine: mine | {1: "another rank's"})
     trainer = SimpleNamespace(sanity_checking=False, is_global_zero=True, loggers=[logger], global_step=1)
     prepared = SimpleNamespace(words=lambda *of: ["line"] * 9)
     module = SimpleNamespace(device=None, prepared=prepared, translated={0: "x", 2: "y", 7: "too late"})
-    Translations(count=3).on_validation_end(trainer, module)
+    TranslationSamples(count=3).on_validation_end(trainer, module)
     assert shown == [0, "another rank's", 2]
 
 
-def test_what_comes_after_a_validation_is_no_training_either(monkeypatch):
+def test_throughput_leaves_out_validations_and_what_follows(monkeypatch):
     seconds = [0.0]
     monkeypatch.setattr("nmt.training.callbacks.time.perf_counter", lambda: seconds[0])
-    throughput, batch = Throughput(), SimpleNamespace(whole_words=100)
+    throughput, batch = Throughput(), SimpleNamespace(global_words=100)
     module = SimpleNamespace(log=lambda *_, **__: None)
     throughput.on_fit_start(None, module)
     for number in range(6):

@@ -1,4 +1,4 @@
-"""What a run says of itself, above all when it ends badly."""
+"""The summary of a run, above all when it ends badly."""
 
 import json
 import logging
@@ -17,15 +17,19 @@ from random_batches import batch_of
 
 from nmt.errors import UserError
 from nmt.runs.provenance import git_commit
-from nmt.training.experiment import _results, explained
-from nmt.training.last_checkpoint import Last
-from nmt.training.lightning_module import Training
-from nmt.training.resume import Before
-from nmt.training.run_summary import recorded
+from nmt.training.experiment import explain_fit_errors, results
+from nmt.training.last_checkpoint import LastCheckpoint
+from nmt.training.lightning_module import TrainingModule
+from nmt.training.resume import EarlierTraining
+from nmt.training.run_summary import keep_summary
 
 BATCH = SimpleNamespace(sentences=torch.arange(64), source=torch.zeros(64, 48), target_input=torch.zeros(51, 64))
 
-NOTHING = SimpleNamespace(batches=[])
+TRAINER = SimpleNamespace(ckpt_path=None, max_epochs=3)
+
+
+def in_training(*batches):
+    return explain_fit_errors(TRAINER, SimpleNamespace(batches=list(batches)))
 
 
 @pytest.mark.parametrize(
@@ -36,16 +40,16 @@ NOTHING = SimpleNamespace(batches=[])
     ],
 )
 def test_out_of_memory_names_the_batch_and_what_to_lower(error):
-    with pytest.raises(UserError) as told, explained(SimpleNamespace(batches=[BATCH])):
+    with pytest.raises(UserError) as raised, in_training(BATCH):
         raise error
-    said = str(told.value)
-    assert said.startswith("out of memory in a batch with 64 sentences of up to 48 source and 51 target words: lower")
-    assert "data.batches.size" in said
-    assert str(error)[:20] in said
+    message = str(raised.value)
+    assert message.startswith("out of memory in a batch with 64 sentences of up to 48 source and 51 target words")
+    assert "data.batches.size" in message
+    assert str(error)[:20] in message
 
 
 def test_out_of_memory_elsewhere_does_not_blame_a_batch():
-    with pytest.raises(UserError, match=r"or in a validation: lower data\.valid_batches\.size"), explained(NOTHING):
+    with pytest.raises(UserError, match=r"or in a validation.*lower data\.valid_batches\.size"), in_training():
         raise torch.OutOfMemoryError("CUDA out of memory")
 
 
@@ -55,81 +59,82 @@ def test_a_run_needs_no_git(monkeypatch):
     assert git_commit() is None
 
 
-def test_a_lost_rank_is_called_so():
+def test_an_error_of_the_network_is_explained_as_a_lost_rank():
     reason = "[/gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:44951: Connection reset by peer. GLHF!"
-    with pytest.raises(UserError, match=r"another rank died, .* Connection reset"), explained(NOTHING):
+    with pytest.raises(UserError, match=r"another rank died, .* Connection reset"), in_training():
         raise RuntimeError(reason)
 
 
-def test_other_errors_are_left_as_they_are():
-    with pytest.raises(RuntimeError, match="shapes"), explained(NOTHING):
+def test_other_errors_are_raised_unchanged():
+    with pytest.raises(RuntimeError, match="shapes"), in_training():
         raise RuntimeError("shapes do not fit")
 
 
-def test_a_run_says_how_it_ended_and_counts_the_time_before(tmp_path):
-    with pytest.raises(ValueError, match="broken"), recorded(tmp_path, Before(seconds=100.0)):  # noqa: PT012
+def test_the_summary_holds_how_a_run_ended_and_the_time_of_all_processes(tmp_path):
+    with pytest.raises(ValueError, match="broken"), keep_summary(tmp_path, EarlierTraining(seconds=100.0)):  # noqa: PT012
         assert json.loads((tmp_path / "summary.json").read_text())["status"] == "running"
         raise ValueError("broken")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["status"] == "failed"
     assert summary["error"] == "ValueError: broken"
     assert 100 <= summary["wall_seconds"] < 105
-    told = {"started": "then", "initialized_from": {"run": "first"}}
-    with recorded(tmp_path, Before(of_another="/elsewhere/last.ckpt", told=told)) as record:
-        assert json.loads((tmp_path / "summary.json").read_text()).items() >= told.items()
-        record.summary["parameters"] = 7
-        record.write()
+    entries = {"started": "then", "initialized_from": {"run": "first"}}
+    with keep_summary(
+        tmp_path, EarlierTraining(other_settings_from="/elsewhere/last.ckpt", summary=entries)
+    ) as summary:
+        assert json.loads((tmp_path / "summary.json").read_text()).items() >= entries.items()
+        summary.update(parameters=7)
         assert json.loads((tmp_path / "summary.json").read_text())["parameters"] == 7
-    assert json.loads((tmp_path / "summary.json").read_text()).items() >= told.items()
+    assert json.loads((tmp_path / "summary.json").read_text()).items() >= entries.items()
     assert json.loads((tmp_path / "summary.json").read_text())["went_on_with"] == "/elsewhere/last.ckpt"
 
 
-@pytest.mark.parametrize("anew", [False, True])
-def test_a_completed_run_stays_so_until_another_begins(tmp_path, anew):
-    def fail(*, begins):
-        with recorded(tmp_path, Before(anew=anew)) as record:
-            record.begin() if begins else record.write()
+@pytest.mark.parametrize("starts_again", [False, True])
+def test_a_completed_run_keeps_its_summary_until_another_starts(tmp_path, starts_again):
+    def fail(*, starts):
+        with keep_summary(tmp_path, EarlierTraining(starts_again=starts_again)) as summary:
+            summary.start() if starts else summary.write()
             raise ValueError("broken")
 
-    told = '{"status": "completed", "best": 7}'
-    (tmp_path / "summary.json").write_text(told)
+    before = '{"status": "completed", "best": 7}'
+    (tmp_path / "summary.json").write_text(before)
     with pytest.raises(ValueError, match="broken"):
-        fail(begins=False)
-    assert (tmp_path / "summary.json").read_text() == told
+        fail(starts=False)
+    assert (tmp_path / "summary.json").read_text() == before
     with pytest.raises(ValueError, match="broken"):
-        fail(begins=True)
+        fail(starts=True)
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "failed"
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "message"),
     [
         (SIGTERMException(), 143, "stopped by SIGTERM"),
         (SIGTERMException(signal.SIGHUP), 129, "stopped by SIGHUP"),
         (KeyboardInterrupt(), 130, "stopped by SIGINT"),
     ],
 )
-def test_a_run_that_is_told_to_stop_says_by_what(tmp_path, error, status, said, caplog):
+def test_a_stopped_run_names_its_signal_and_how_to_resume(tmp_path, error, status, message, caplog):
     caplog.set_level(logging.INFO)
-    with pytest.raises(SystemExit) as left, recorded(tmp_path, Before()):
+    with pytest.raises(SystemExit) as left, keep_summary(tmp_path, EarlierTraining()):
         raise error
     assert left.value.code == status
     summary = json.loads((tmp_path / "summary.json").read_text())
-    assert (summary["status"], summary["error"]) == ("interrupted", said)
-    assert caplog.messages[-1] == f"to go on: the same command, with hydra.run.dir={tmp_path}"
-    with pytest.raises(SystemExit), recorded(tmp_path, Before(anew=True)):
+    assert (summary["status"], summary["error"]) == ("interrupted", message)
+    assert caplog.messages[-1] == f"to resume: the same command, with hydra.run.dir={tmp_path}"
+    with pytest.raises(SystemExit), keep_summary(tmp_path, EarlierTraining(starts_again=True)):
         raise error
-    assert caplog.messages[-1].endswith(f"{tmp_path} resume=auto")  # or what was begun anew would be put aside
+    assert caplog.messages[-1].endswith(f"{tmp_path} resume=auto")  # because resume=false would put it aside
     (tmp_path / "a=b c").mkdir()
-    with pytest.raises(SystemExit), recorded(tmp_path / "a=b c", Before()):
+    with pytest.raises(SystemExit), keep_summary(tmp_path / "a=b c", EarlierTraining()):
         raise error
     assert caplog.messages[-1].endswith(f"""with 'hydra.run.dir='"'"'{tmp_path}/a=b c'"'"''""")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
-def test_a_run_is_told_to_stop_before_and_after_training_too(tmp_path, sent):
+def test_signals_stop_a_run_before_and_after_training_too(tmp_path, sent):
     before = signal.signal(sent, signal.SIG_DFL)  # the tests themselves may be under nohup
-    with pytest.raises(SystemExit) as left, recorded(tmp_path, Before()):
+    with pytest.raises(SystemExit) as left, keep_summary(tmp_path, EarlierTraining()):
         os.kill(os.getpid(), sent)
     assert left.value.code == 128 + sent
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "interrupted"
@@ -138,27 +143,27 @@ def test_a_run_is_told_to_stop_before_and_after_training_too(tmp_path, sent):
 
 def test_a_run_under_nohup_outlives_its_terminal(tmp_path):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with recorded(tmp_path, Before()):
+    with keep_summary(tmp_path, EarlierTraining()):
         os.kill(os.getpid(), signal.SIGHUP)
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "completed"
     assert signal.signal(signal.SIGHUP, before) is signal.SIG_IGN
 
 
 @pytest.mark.parametrize("job", ["7", None])
-def test_a_slurm_job_whose_time_is_over_before_or_after_training_goes_into_the_queue_again(tmp_path, monkeypatch, job):
-    """Outside SLURM the signal means: save, and go on; there is nothing to save then."""
-    asked = []
-    monkeypatch.setattr("nmt.training.run_summary.requeue", lambda: asked.append(status_of(tmp_path)))
+def test_a_slurm_job_is_requeued_before_and_after_training_too(tmp_path, monkeypatch, job):
+    """Outside SLURM the signal asks for a checkpoint, and there is nothing to save then."""
+    requeued = []
+    monkeypatch.setattr("nmt.training.run_summary.requeue", lambda: requeued.append(status_of(tmp_path)))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    before = signal.signal(signal.SIGUSR1, lambda number, frame: asked.append("before"))
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: requeued.append("before"))
     if job:
         monkeypatch.setenv("SLURM_JOB_ID", job)
     try:
-        with pytest.raises(SystemExit) if job else nullcontext() as left, recorded(tmp_path, Before()):
+        with pytest.raises(SystemExit) if job else nullcontext() as left, keep_summary(tmp_path, EarlierTraining()):
             os.kill(os.getpid(), signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert asked == (["interrupted"] if job else ["before"])
+    assert requeued == (["interrupted"] if job else ["before"])
     assert left is None or left.value.code == 128 + signal.SIGUSR1
 
 
@@ -166,74 +171,75 @@ def status_of(folder):
     return json.loads((folder / "summary.json").read_text())["status"]
 
 
-def test_where_even_the_summary_finds_no_room_the_runs_own_error_is_not_lost(tmp_path, caplog):
+def test_the_error_of_a_run_survives_a_summary_that_cannot_be_written(tmp_path, caplog):
     folder = tmp_path / "run"
     folder.mkdir()
-    with pytest.raises(ValueError, match="broken"), recorded(folder, Before()):  # noqa: PT012
+    with pytest.raises(ValueError, match="broken"), keep_summary(folder, EarlierTraining()):  # noqa: PT012
         shutil.rmtree(folder)
         raise ValueError("broken")
     assert "cannot be written" in caplog.text
 
 
-def test_the_best_checkpoint_is_named_from_the_runs_folder_though_that_is_reached_by_a_link(tmp_path):
+def test_the_best_checkpoint_is_relative_to_a_folder_reached_by_a_link(tmp_path):
     (tmp_path / "disk" / "run").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "disk")
     best = ModelCheckpoint(monitor="valid/bleu")
     best.best_model_score, best.best_model_path = 1.0, f"{tmp_path}/disk/run/checkpoints/best.ckpt"
     trainer = SimpleNamespace(
-        checkpoint_callbacks=[Last(dirpath=str(tmp_path)), best],
+        checkpoint_callbacks=[LastCheckpoint(dirpath=str(tmp_path)), best],
         global_step=1,
         current_epoch=1,
-        lightning_module=SimpleNamespace(finite=SimpleNamespace(left_out=0, spikes=0)),
+        lightning_module=SimpleNamespace(guard=SimpleNamespace(skipped=0, spikes=0)),
         callback_metrics={},
         default_root_dir=f"{tmp_path}/link/run",
     )
-    assert _results(trainer, {})["best"]["checkpoint"] == "checkpoints/best.ckpt"
+    assert results(trainer)["best"]["checkpoint"] == "checkpoints/best.ckpt"
 
 
 @pytest.mark.parametrize(
-    ("how", "first", "counted"),
+    ("normalize", "first", "factor"),
     [("sum", 0, 3.0), ("words", 0, 1 / 9), ("sentences", 0, 1 / 2), ("sum", 3, 3.0), ("words", 3, 3 / 2 / 9)],
 )
-def test_lightning_divides_by_accumulated_batches_also_where_a_sum_is_asked_for_or_fewer_are_left(how, first, counted):
-    """Of an epoch's five batches three make a step, and then two."""
+def test_the_loss_makes_up_for_the_batches_lightning_divides_by(normalize, first, factor):
+    """Three of an epoch's five batches make a step, then two."""
     batch = batch_of([[4, 5], [6]], [[4, 5, 6], [5, 6, 4, 5]])
     model = composed()
     accumulating = SimpleNamespace(accumulate_grad_batches=3, num_training_batches=5, world_size=1)
-    module = SimpleNamespace(model=model, normalize=how, label_smoothing=0.0, trainer=accumulating, device="cpu")
-    loss = Training.training_step(module, batch, first)
-    assert loss.item() == pytest.approx(counted * model.loss(batch).objective.item())
+    module = SimpleNamespace(model=model, normalize=normalize, label_smoothing=0.0, trainer=accumulating, device="cpu")
+    loss = TrainingModule.training_step(module, batch, first)
+    assert loss.item() == pytest.approx(factor * model.loss(batch).objective.item())
 
 
 def drawn_by(rank: int, *, step: int = 0, stored: torch.Tensor | None = None) -> list[float]:
-    """What a rank draws first, when training begins or goes on."""
+    """Return what a rank draws first when training starts or resumes."""
     torch.manual_seed(5)
-    finite, trainer = SimpleNamespace(begin=lambda step: None), SimpleNamespace(is_global_zero=True, global_step=step)
-    own = {"random_state": stored, "random_state_of_gpu": None, "retuned": set()}
-    Training.on_train_start(SimpleNamespace(trainer=trainer, finite=finite, global_rank=rank, **own))
+    guard, trainer = (
+        SimpleNamespace(drop_reports_from=lambda step: None),
+        SimpleNamespace(is_global_zero=True, global_step=step),
+    )
+    state = {"random_state": stored, "random_state_of_gpu": None, "changed_settings": set()}
+    TrainingModule.on_train_start(SimpleNamespace(trainer=trainer, guard=guard, global_rank=rank, **state))
     return torch.rand(3).tolist()
 
 
 @pytest.mark.parametrize(("then", "restored"), [("cuda:1", ["on cuda:1"]), ("cpu", [])])
-def test_dropout_on_a_gpu_goes_on_too(monkeypatch, then, restored):
-    given = []
+def test_the_random_state_of_a_gpu_is_restored(monkeypatch, then, restored):
+    restored_on = []
     monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: f"on {device}")
-    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: given.append(state))
-    finite = SimpleNamespace(begin=lambda step: None, state_dict=dict, load_state_dict=lambda state: None)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: restored_on.append(state))
+    guard = SimpleNamespace(drop_reports_from=lambda step: None, state_dict=dict, load_state_dict=lambda state: None)
     trainer = SimpleNamespace(is_global_zero=True, global_step=3, ckpt_path="last.ckpt")
     record = {"vocabularies": {}, "config": {}}
-    module = SimpleNamespace(
-        record=record, finite=finite, trainer=trainer, global_rank=0, device=torch.device("cuda:1")
-    )
+    module = SimpleNamespace(record=record, guard=guard, trainer=trainer, global_rank=0, device=torch.device("cuda:1"))
     checkpoint = {"lr_schedulers": []}
-    Training.on_save_checkpoint(module, checkpoint)
+    TrainingModule.on_save_checkpoint(module, checkpoint)
     module.device = torch.device(then)
-    Training.on_load_checkpoint(module, checkpoint)
-    Training.on_train_start(module)
-    assert given == restored
+    TrainingModule.on_load_checkpoint(module, checkpoint)
+    TrainingModule.on_train_start(module)
+    assert restored_on == restored
 
 
-def test_ranks_draw_dropout_of_their_own_and_the_first_as_if_it_were_alone():
+def test_each_rank_draws_its_own_dropout_and_the_first_that_of_one_rank():
     torch.manual_seed(5)
     alone, stored = torch.rand(3).tolist(), torch.get_rng_state()
     after = torch.rand(3).tolist()

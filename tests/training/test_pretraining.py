@@ -1,4 +1,4 @@
-"""Which run serves as the stage that another one builds upon."""
+"""Pretraining: which run serves as the stage of another."""
 
 import json
 import os
@@ -10,28 +10,28 @@ import pytest
 
 from nmt.errors import UserError
 from nmt.runs.job import Job
-from nmt.training.pretraining import _must_be_one_process, _run, _same_elsewhere, offer
+from nmt.training.pretraining import _check_one_process, _offered_run, _train, offer_as_stage
 
 
-def test_a_run_serves_only_while_it_is_what_was_offered(tmp_path):
+def test_a_run_serves_as_stage_only_while_unchanged(tmp_path):
     place, run = tmp_path / "stages" / "nmt-1a2b", tmp_path / "run"
     (run / "checkpoints").mkdir(parents=True)
     (run / "checkpoints" / "best.ckpt").touch()
-    assert _same_elsewhere(place) is None
-    offer(run, place, of_another=None)
+    assert _offered_run(place) is None
+    offer_as_stage(run, place)
     for summary, serves in (
         ({"status": "completed", "stage": "nmt-1a2b"}, True),
-        ({"status": "completed", "stage": "nmt-3c4d"}, False),  # trained anew, or for longer
+        ({"status": "completed", "stage": "nmt-3c4d"}, False),  # trained again, or for longer
         ({"status": "completed"}, False),
         ({"status": "failed", "stage": "nmt-1a2b"}, False),
         ({"status": "completed", "stage": "nmt-1a2b", "code": ["abc", "def"]}, False),  # begun by other code
     ):
         (run / "summary.json").write_text(json.dumps({"code": ["def"]} | summary))
-        assert _same_elsewhere(place) == (run if serves else None)
+        assert _offered_run(place) == (run if serves else None)
     (run / "summary.json").write_text(json.dumps({"status": "completed", "stage": "nmt-1a2b", "code": ["def"]}))
-    assert _same_elsewhere(place) == run
+    assert _offered_run(place) == run
     (run / "checkpoints" / "best.ckpt").unlink()  # to save room
-    assert _same_elsewhere(place) is None
+    assert _offered_run(place) is None
 
 
 @pytest.mark.parametrize(
@@ -41,29 +41,29 @@ def test_a_run_serves_only_while_it_is_what_was_offered(tmp_path):
         {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "2", "SLURM_PROCID": "0", "SLURM_JOB_NAME": "chain"},
     ],
 )
-def test_processes_started_from_outside_are_told_how_to_train_the_stage_first(tmp_path, monkeypatch, environment):
+def test_torchrun_and_srun_are_refused_with_the_command_for_the_stage(tmp_path, monkeypatch, environment):
     for name in ("TORCHELASTIC_RUN_ID", "WORLD_SIZE", "SLURM_NTASKS"):
         monkeypatch.delenv(name, raising=False)
     job = Job(("attention=dot", "seed=1"), tmp_path / "stage")
-    _must_be_one_process(job)
+    _check_one_process(job)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match=r"started 2 processes.*train\.py attention=dot seed=1 .*then give this"):
-        _must_be_one_process(job)
+        _check_one_process(job)
 
 
-def test_a_run_told_to_stop_while_it_waits_for_the_stage_knows_by_which_signal(tmp_path, monkeypatch):
-    class ToldToStopError(Exception):
+def test_a_run_stopped_while_it_waits_for_its_stage_names_the_signal(tmp_path, monkeypatch):
+    class StopError(Exception):
         pass
 
     def stop(number, frame):
-        raise ToldToStopError(number)
+        raise StopError(number)
 
     monkeypatch.setattr(Job, "command", lambda self: [sys.executable, "-c", "import time; time.sleep(60)"])
     before = signal.signal(signal.SIGTERM, stop)  # as a run has it
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
     try:
-        with pytest.raises(ToldToStopError, match="15"):
-            _run(Job((), tmp_path))
+        with pytest.raises(StopError, match="15"):
+            _train(Job((), tmp_path))
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -1,15 +1,23 @@
-"""What the same command does in a folder that holds a run already."""
+"""A command in a folder that holds a run already: resume, start again, or refuse."""
 
 import json
 
 import pytest
 from omegaconf import OmegaConf
 
-from nmt.config.diff import RENAMED, changed
+from nmt.config.diff import find_changes
 from nmt.errors import UserError
 from nmt.runs.checkpoint_file import save_checkpoint
 from nmt.runs.provenance import code_version
-from nmt.training.resume import Before, CompletedAlreadyError, alone_in, must_not_hold, on_other_data, put_aside, settle
+from nmt.training.resume import (
+    CompletedAlreadyError,
+    EarlierTraining,
+    check_other_data,
+    find_earlier_training,
+    lock_run_folder,
+    put_aside,
+    refuse_working_directory,
+)
 
 SETTINGS = {
     "resume": "auto",
@@ -35,7 +43,7 @@ def folder(tmp_path):
         "progress": {"seconds": 60.0, "metrics": {"valid/bleu": 12.5}},
     }
     save_checkpoint(stored, tmp_path / "checkpoints" / "last.ckpt")
-    say(tmp_path, "interrupted")
+    write_status(tmp_path, "interrupted")
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra" / "overrides.yaml").write_text("- seed=1\n")
     (tmp_path / "checkpoints" / ".hydra").mkdir()
@@ -43,137 +51,130 @@ def folder(tmp_path):
     return tmp_path
 
 
-def say(folder, status, **more):
+def write_status(folder, status, **more):
     (folder / "summary.json").write_text(json.dumps({"status": status} | more))
 
 
-def test_an_empty_folder_begins_a_run(tmp_path):
+LAST = "checkpoints/last.ckpt"
+
+
+def test_an_empty_folder_starts_a_run(tmp_path):
     config = configuration()
-    assert settle(config, tmp_path) == Before()
+    assert find_earlier_training(config, tmp_path) == EarlierTraining()
     assert config.ckpt_path is None
 
 
 @pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
-def test_what_was_not_completed_is_gone_on_with(folder, status):
-    say(folder, status)
-    config = configuration(name="other", trainer={"max_epochs": 9})  # of no weight; and for longer
-    assert settle(config, folder) == Before(seconds=60.0, metrics={"valid/bleu": 12.5})
-    assert config.ckpt_path == str(folder / "checkpoints" / "last.ckpt")
+def test_a_run_that_is_not_completed_is_resumed(folder, status):
+    write_status(folder, status)
+    config = configuration(name="other", trainer={"max_epochs": 9})  # no setting of training; and a higher limit
+    earlier = EarlierTraining(str(folder / LAST), seconds=60.0, metrics={"valid/bleu": 12.5})
+    assert find_earlier_training(config, folder) == earlier
+    assert config.ckpt_path is None  # what was composed stays as it is
 
 
-def test_which_test_set_is_scored_is_no_other_setting(folder):
-    say(folder, "completed", epochs=3)
+def test_the_chosen_test_set_is_no_setting_of_training(folder):
+    write_status(folder, "completed", epochs=3)
     with pytest.raises(CompletedAlreadyError):
-        settle(configuration(data={"test": "long"}), folder)
+        find_earlier_training(configuration(data={"test": "long"}), folder)
     with pytest.raises(UserError, match=r"other settings \(data.tests.long.count None → 7\)"):
-        settle(configuration(data={"test": "long", "tests": {"long": {"count": 7}}}), folder)
+        find_earlier_training(configuration(data={"test": "long", "tests": {"long": {"count": 7}}}), folder)
 
 
-def test_other_settings_are_named_and_the_runs_own_composition_is_put_back(folder):
+def test_other_settings_are_named_and_the_composition_is_restored(folder):
     (folder / ".hydra" / "overrides.yaml").write_text("- dropout=0.3\n")  # Hydra has written it by then
     with pytest.raises(
         UserError, match=r"other settings \(dropout 0\.1 → 0\.3, seed 1 → 2\).*resume=false.*resume=true"
     ):
-        settle(configuration(dropout=0.3, seed=2), folder)
+        find_earlier_training(configuration(dropout=0.3, seed=2), folder)
     assert (folder / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
     config = configuration(dropout=0.3, resume=True)
-    settle(config, folder)
-    assert config.ckpt_path
+    assert find_earlier_training(config, folder).checkpoint == str(folder / LAST)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"resume": "maybe"}, "resume=maybe: choose auto, true or false"),
-        ({"ckpt_path": "no/where.ckpt"}, "did not go on with ckpt_path=no/where.ckpt"),
-        ({"model": {"size": "${oc.env:HOME}"}}, "refused; a run's settings may refer to each other"),
+        ({"ckpt_path": "no/where.ckpt"}, "did not resume from ckpt_path=no/where.ckpt"),
+        ({"model": {"size": "${oc.env:HOME}"}}, "refused, because a run's settings may refer only to each other"),
     ],
 )
-def test_any_refused_command_leaves_the_runs_own_composition(folder, changes, said):
+def test_every_refused_command_restores_the_composition(folder, changes, message):
     (folder / ".hydra" / "overrides.yaml").write_text("- something=else\n")
-    with pytest.raises(UserError, match=said):
-        settle(configuration(**changes), folder)
+    with pytest.raises(UserError, match=message):
+        find_earlier_training(configuration(**changes), folder)
     assert (folder / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
 
 
-def test_a_run_with_other_settings_is_no_run_of_these_settings_alone(folder):
-    own = str(folder / "checkpoints" / "last.ckpt")
-    assert settle(configuration(dropout=0.3, resume=True), folder).of_another == own
-    say(folder, "interrupted", went_on_with="/first/last.ckpt")
-    assert settle(configuration(dropout=0.3, resume=True), folder).of_another == "/first/last.ckpt"
-
-
-@pytest.mark.parametrize("key", ["init_from", "pretraining", "fresh"])
-def test_what_a_run_started_from_is_a_setting(folder, key):
-    with pytest.raises(UserError, match=rf"other settings \({key} None → other\)"):
-        settle(configuration(**{key: "other"}), folder)
-
-
-@pytest.mark.parametrize("names", RENAMED.items())
-def test_a_run_of_when_its_parts_had_other_names_is_the_same_run(names):
-    before, now = ({"callbacks": {"average": {"_target_": name, "decay": 0.9}}} for name in names)
-    assert not changed(before, now)
-    assert changed(before, now | {"seed": [2]}) == {"seed": (None, [2])}
-
-
-def test_a_rate_that_stays_is_one_that_is_never_halved():
-    before = {"schedule": {"_target_": "nmt.training.lr_schedule.constant", "_partial_": True}}
-    assert not changed(
-        before, {"schedule": {"_target_": "nmt.training.lr_schedule.halving", "_partial_": True, "after": None}}
+def test_a_run_resumed_with_other_settings_is_marked(folder):
+    last = str(folder / LAST)
+    assert find_earlier_training(configuration(dropout=0.3, resume=True), folder).other_settings_from == last
+    write_status(folder, "interrupted", went_on_with="/first/last.ckpt")
+    assert (
+        find_earlier_training(configuration(dropout=0.3, resume=True), folder).other_settings_from == "/first/last.ckpt"
     )
 
 
-def test_where_prepared_data_lie_is_no_setting():
+@pytest.mark.parametrize("key", ["init_from", "pretraining", "fresh"])
+def test_the_source_of_initial_weights_is_a_setting(folder, key):
+    with pytest.raises(UserError, match=rf"other settings \({key} None → other\)"):
+        find_earlier_training(configuration(**{key: "other"}), folder)
+
+
+def test_the_place_of_prepared_data_is_no_setting():
     elsewhere = {"data": {"cache": "/elsewhere", "missing": "fetch it"}, "callbacks": {"last": {"every_minutes": 1}}}
-    assert not changed({"seed": 1}, elsewhere | {"seed": 1})
-    assert changed(elsewhere, elsewhere | {"data": {"dir": "/other/texts"}}) == {"data.dir": (None, "/other/texts")}
+    assert not find_changes({"seed": 1}, elsewhere | {"seed": 1})
+    moved = elsewhere | {"data": {"dir": "/other/texts"}}
+    assert find_changes(elsewhere, moved) == {"data.dir": (None, "/other/texts")}
 
 
-def test_a_checkpoint_of_its_own_folder_is_of_the_same_settings_too(folder):
-    own = str(folder / "checkpoints" / "last.ckpt")
-    assert settle(configuration(ckpt_path=own), folder).of_another is None
+def test_a_checkpoint_of_the_same_folder_needs_the_same_settings(folder):
+    last = str(folder / LAST)
+    assert find_earlier_training(configuration(ckpt_path=last), folder).other_settings_from is None
     with pytest.raises(UserError, match=r"other settings \(dropout 0.1 → 0.3\)"):
-        settle(configuration(ckpt_path=own, dropout=0.3), folder)
-    assert settle(configuration(ckpt_path=own, dropout=0.3, resume=True), folder).of_another == own
+        find_earlier_training(configuration(ckpt_path=last, dropout=0.3), folder)
+    assert (
+        find_earlier_training(configuration(ckpt_path=last, dropout=0.3, resume=True), folder).other_settings_from
+        == last
+    )
 
 
-def test_a_completed_run_is_not_trained_again_but_for_longer(folder):
-    say(folder, "completed", best={"score": 33.0})
+def test_a_completed_run_is_only_trained_for_longer(folder):
+    write_status(folder, "completed", best={"score": 33.0})
     with pytest.raises(CompletedAlreadyError) as done:
-        settle(configuration(), folder)
+        find_earlier_training(configuration(), folder)
     assert done.value.summary["best"]["score"] == 33.0
-    assert settle(configuration(trainer={"max_epochs": 4}), folder).seconds == 60.0
+    assert find_earlier_training(configuration(trainer={"max_epochs": 4}), folder).seconds == 60.0
 
 
 @pytest.mark.parametrize("limits", [{"max_epochs": 2}, {"max_epochs": 9, "max_steps": 5}])
-def test_a_completed_run_stays_completed_where_it_may_be_trained_less_than_it_was(folder, limits):
-    say(folder, "completed", epochs=3, steps=7)
+def test_a_completed_run_stays_so_under_a_lower_limit(folder, limits):
+    write_status(folder, "completed", epochs=3, steps=7)
     with pytest.raises(CompletedAlreadyError):
-        settle(configuration(trainer=limits), folder)
-    assert settle(configuration(trainer={"max_epochs": -1, "max_steps": 8}), folder).seconds == 60.0
+        find_earlier_training(configuration(trainer=limits), folder)
+    assert find_earlier_training(configuration(trainer={"max_epochs": -1, "max_steps": 8}), folder).seconds == 60.0
 
 
-def test_a_completed_run_has_no_settings_that_it_was_not_trained_with(folder):
-    """Two folders of one training, told apart by their seeds alone, would be compared as two."""
-    say(folder, "completed", epochs=3, steps=7)
-    with pytest.raises(
-        UserError, match=r"as long as trainer.max_epochs .* raise them .* with seed 1 → 2; another fold"
-    ):
-        settle(configuration(seed=2, resume=True), folder)
+def test_a_completed_run_cannot_take_settings_without_training(folder):
+    """Two folders of one training that differ in the seed alone would be compared as two runs."""
+    write_status(folder, "completed", epochs=3, steps=7)
+    with pytest.raises(UserError, match=r"as long as trainer.max_epochs .* raise them .* with seed 1 → 2, or train"):
+        find_earlier_training(configuration(seed=2, resume=True), folder)
     longer = configuration(seed=2, resume=True, trainer={"max_epochs": 4})
-    assert settle(longer, folder).of_another == str(folder / "checkpoints" / "last.ckpt")
+    assert find_earlier_training(longer, folder).other_settings_from == str(folder / LAST)
 
 
-def test_a_run_begun_anew_keeps_the_whole_run_there_was(folder):
+def test_resume_false_keeps_the_earlier_run(folder):
     left = {"metrics.csv": "step\n7\n", "word_table.tsv.gz": "words", "test/scores.json": "{}", "train.log": "said"}
     (folder / "test").mkdir()
     for name, text in left.items():
         (folder / name).write_text(text)
     (folder / ".hydra" / "overrides.yaml").write_text("- dropout=0.3\n")
     config = configuration(resume=False)
-    assert settle(config, folder) == Before(anew=True)
+    assert find_earlier_training(config, folder) == EarlierTraining(starts_again=True)
     assert config.ckpt_path is None
-    (folder / "below").mkdir()  # a run of its own
+    (folder / "below").mkdir()  # another run
     (folder / "below" / "summary.json").write_text("{}")
     put_aside(folder)
     earlier = folder / "earlier.1"
@@ -185,104 +186,101 @@ def test_a_run_begun_anew_keeps_the_whole_run_there_was(folder):
     assert (earlier / "checkpoints" / "last.ckpt").is_file()
     assert sorted(path.name for path in folder.iterdir()) == [".hydra", "below", "earlier.1", "train.log"]
     assert (folder / ".hydra" / "overrides.yaml").read_text() == "- dropout=0.3\n"
-    say(folder, "failed")
+    write_status(folder, "failed")
     put_aside(folder)
     assert (folder / "earlier.2" / "summary.json").is_file()
     with pytest.raises(UserError, match=r"resume=false would put ckpt_path=.* aside"):
-        settle(configuration(resume=False, ckpt_path=str(earlier / "checkpoints" / "last.ckpt")), folder)
+        find_earlier_training(configuration(resume=False, ckpt_path=str(earlier / "checkpoints" / "last.ckpt")), folder)
 
 
-def test_a_run_begun_with_anothers_checkpoint_goes_on_with_its_own(folder, tmp_path_factory):
+def test_a_run_that_started_from_another_resumes_from_its_own_checkpoint(folder, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "last.ckpt"
     config = configuration(ckpt_path=str(elsewhere))
-    say(folder, "interrupted", went_on_with=str(elsewhere))
-    assert settle(config, folder).of_another == str(elsewhere)
-    assert config.ckpt_path == str(folder / "checkpoints" / "last.ckpt")
-    say(folder, "completed", went_on_with=str(elsewhere))
+    write_status(folder, "interrupted", went_on_with=str(elsewhere))
+    earlier = find_earlier_training(config, folder)
+    assert (earlier.other_settings_from, earlier.checkpoint) == (str(elsewhere), str(folder / LAST))
+    write_status(folder, "completed", went_on_with=str(elsewhere))
     with pytest.raises(CompletedAlreadyError):
-        settle(configuration(ckpt_path=str(elsewhere)), folder)
-    say(folder, "interrupted")
-    with pytest.raises(UserError, match=r"holds a run that did not go on with ckpt_path=.*resume=false"):
-        settle(configuration(ckpt_path=str(elsewhere)), folder)
+        find_earlier_training(configuration(ckpt_path=str(elsewhere)), folder)
+    write_status(folder, "interrupted")
+    with pytest.raises(UserError, match=r"holds a run that did not resume from ckpt_path=.*resume=false"):
+        find_earlier_training(configuration(ckpt_path=str(elsewhere)), folder)
 
 
-def test_what_only_the_beginning_of_a_run_knew_is_kept(folder):
-    told = {"started": "2026-01-01", "initialized_from": {"run": "first"}}
-    say(folder, "interrupted", steps=7, **told)
-    assert settle(configuration(), folder).told == told
+def test_entries_that_only_the_start_of_a_run_knew_are_kept(folder):
+    entries = {"started": "2026-01-01", "initialized_from": {"run": "first"}}
+    write_status(folder, "interrupted", steps=7, **entries)
+    assert find_earlier_training(configuration(), folder).summary == entries
 
 
-@pytest.mark.parametrize(("trained_by", "told"), [("other", True), (None, False), (code_version(), False)])
-def test_going_on_with_other_code_is_told(folder, trained_by, told, caplog):
-    say(folder, "interrupted", **({"code": [trained_by]} if trained_by else {}))
-    settle(configuration(), folder)
-    assert ("not what this run began with" in caplog.text) == told
+@pytest.mark.parametrize(("trained_by", "warns"), [("other", True), (None, False), (code_version(), False)])
+def test_resuming_with_other_code_is_a_warning(folder, trained_by, warns, caplog):
+    write_status(folder, "interrupted", **({"code": [trained_by]} if trained_by else {}))
+    find_earlier_training(configuration(), folder)
+    assert ("changed since this run started" in caplog.text) == warns
 
 
-def test_what_began_anew_goes_on_when_slurm_gives_its_command_again(folder, monkeypatch):
+def test_a_requeued_slurm_job_resumes_despite_resume_false(folder, monkeypatch):
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
     config = configuration(resume=False)
-    assert settle(config, folder).seconds == 60.0
-    assert config.ckpt_path == str(folder / "checkpoints" / "last.ckpt")
+    assert find_earlier_training(config, folder).checkpoint == str(folder / LAST)
     monkeypatch.setenv("SLURM_RESTART_COUNT", "0")
     config = configuration(resume=False)
-    assert settle(config, folder) == Before(anew=True)
+    assert find_earlier_training(config, folder) == EarlierTraining(starts_again=True)
 
 
 @pytest.mark.parametrize("name", ["summary.json", "metrics.csv", "checkpoints"])
 @pytest.mark.parametrize("resume", ["auto", True, False])
-def test_what_another_program_left_is_neither_overwritten_nor_moved(tmp_path, name, resume):
+def test_files_of_other_programs_are_neither_overwritten_nor_moved(tmp_path, name, resume):
     (tmp_path / "notes.txt").write_text("mine")
-    settle(configuration(resume=resume), tmp_path)
+    find_earlier_training(configuration(resume=resume), tmp_path)
     file = tmp_path / name / "last.h5" if name == "checkpoints" else tmp_path / name
     file.parent.mkdir(exist_ok=True)
     file.write_text("[1]")
-    with pytest.raises(UserError, match=rf"{name}: not of a run of this project, and would be overwritten: name ano"):
-        settle(configuration(resume=resume), tmp_path)
+    with pytest.raises(
+        UserError, match=rf"{name}: is not of a run of this project, and would be overwritten. Fix: name ano"
+    ):
+        find_earlier_training(configuration(resume=resume), tmp_path)
     put_aside(tmp_path)
     assert file.read_text() == "[1]"
     assert (tmp_path / "notes.txt").is_file()
 
 
-def test_a_runs_folder_is_not_where_the_user_works(tmp_path):
+def test_the_working_directory_is_refused_as_a_runs_folder(tmp_path):
     (tmp_path / "here").mkdir()
-    must_not_hold(tmp_path / "there", tmp_path / "here")
-    must_not_hold(tmp_path / "here" / "run", tmp_path / "here")
+    refuse_working_directory(tmp_path / "there", tmp_path / "here")
+    refuse_working_directory(tmp_path / "here" / "run", tmp_path / "here")
     for folder in (tmp_path, tmp_path / "here"):
-        with pytest.raises(UserError, match="is where you work, or above it; name a folder"):
-            must_not_hold(folder, tmp_path / "here")
+        with pytest.raises(UserError, match=r"is your working directory, or above it\. Fix: name a folder"):
+            refuse_working_directory(folder, tmp_path / "here")
 
 
-@pytest.mark.parametrize(("resume", "goes_on"), [("auto", False), (True, True)])
-def test_other_data_are_refused_or_told_of(folder, resume, goes_on, caplog):
-    config = configuration(resume=resume, ckpt_path="last.ckpt")
-    if goes_on:
-        assert on_other_data(config, folder) == "last.ckpt"
-        assert "not those this run began with" in caplog.text
-        return
+def test_other_data_are_refused_unless_resume_is_true(folder, caplog):
     with pytest.raises(UserError, match=r"holds a run on other data .*resume=false .* resume=true"):
-        on_other_data(config, folder)
+        check_other_data("auto", folder)
+    check_other_data(True, folder)
+    assert "not those with which this run started" in caplog.text
 
 
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
-    with alone_in(tmp_path):
-        another = alone_in(tmp_path)
-        with pytest.raises(UserError, match="another process trains there; wait for it"):
+    with lock_run_folder(tmp_path):
+        another = lock_run_folder(tmp_path)
+        with pytest.raises(UserError, match=r"another process trains there\. Fix: wait for it"):
             another.__enter__()
-    with alone_in(tmp_path):  # the first has left
+    with lock_run_folder(tmp_path):  # the first has left
         pass
 
 
-def test_that_a_run_went_on_with_another_is_not_forgotten(folder, tmp_path_factory):
+def test_the_foreign_checkpoint_of_a_run_is_not_forgotten(folder, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     given = folder / "checkpoints" / "last.ckpt"
-    before = settle(configuration(ckpt_path=str(given)), elsewhere)
-    assert before.of_another == str(given)
-    say(folder, "interrupted", went_on_with="/first/last.ckpt")
-    assert settle(configuration(), folder).of_another == "/first/last.ckpt"
+    before = find_earlier_training(configuration(ckpt_path=str(given)), elsewhere)
+    assert before.other_settings_from == str(given)
+    write_status(folder, "interrupted", went_on_with="/first/last.ckpt")
+    assert find_earlier_training(configuration(), folder).other_settings_from == "/first/last.ckpt"
 
 
-def test_weights_alone_are_no_place_to_go_on_from(folder):
+def test_a_checkpoint_of_weights_alone_cannot_be_resumed(folder):
     save_checkpoint({"nmt": {"config": {}}, "global_step": 7}, folder / "mean.ckpt")
-    with pytest.raises(UserError, match=r"mean\.ckpt: holds weights, but not where training stood.*init_from="):
-        settle(configuration(ckpt_path=str(folder / "mean.ckpt")), folder)
+    with pytest.raises(UserError, match=r"mean\.ckpt: holds weights, but not the state of training.*init_from="):
+        find_earlier_training(configuration(ckpt_path=str(folder / "mean.ckpt")), folder)

@@ -1,4 +1,4 @@
-"""What a run trains on that was stopped or ended and is gone on with: the same batches as one that never was."""
+"""A resumed run sees the same batches as one that was never stopped."""
 
 import os
 import signal
@@ -11,15 +11,15 @@ import pytorch_lightning
 import torch
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
-from nmt.data.batches import BatchLoader, Plan
+from nmt.data.batches import BatchLoader, BatchPlan
 from nmt.data.corpus_cache import EncodedText
 from nmt.data.parallel_text import Sides
 from nmt.training.callbacks import LastValidation
-from nmt.training.checkpoint_io import WholeFiles
-from nmt.training.last_checkpoint import Last
+from nmt.training.checkpoint_io import AtomicCheckpointIO
+from nmt.training.last_checkpoint import LastCheckpoint
 
 SENTENCES, SIZE = 40, 4  # ten batches an epoch
-SAVE = Last._save
+SAVE = LastCheckpoint._save
 
 
 class KilledError(Exception):
@@ -33,7 +33,7 @@ def text(seed: int) -> EncodedText:
 
 
 class Watched(pytorch_lightning.LightningModule):
-    """Remembers its batches; its one weight is the sum of what they gave it."""
+    """Record its batches, which add up in its one weight."""
 
     def __init__(self, config: dict):
         super().__init__()
@@ -56,7 +56,7 @@ class Watched(pytorch_lightning.LightningModule):
 
 class Data(pytorch_lightning.LightningDataModule):
     def loader(self, size: int, *, shuffle: bool) -> BatchLoader:
-        sentences, plan = np.arange(SENTENCES), Plan(unit="sentences", size=size)
+        sentences, plan = np.arange(SENTENCES), BatchPlan(unit="sentences", size=size)
         return BatchLoader(Sides(text(0), text(1)), plan, sentences=sentences, seed=1, shuffle=shuffle, source_end=True)
 
     def train_dataloader(self):
@@ -76,7 +76,7 @@ class Kill(pytorch_lightning.Callback):
 
 
 class Stop(pytorch_lightning.Callback):
-    """As a time limit does, or whatever looks at scores."""
+    """Stop early, as a time limit or a score does."""
 
     def __init__(self, after: int):
         self.after = after
@@ -90,13 +90,13 @@ def trained(
     folder: Path,
     settings: dict,
     *,
-    go_on: bool = False,
+    resume: bool = False,
     killed_before: int | None = None,
     stopped_after: int | None = None,
     further: list[pytorch_lightning.Callback] | None = None,
 ) -> Watched:
     module = Watched({key: str(value) for key, value in settings.items()} | {"stopped_after": stopped_after})
-    callbacks = [Last(dirpath=str(folder)), LastValidation()]
+    callbacks = [LastCheckpoint(dirpath=str(folder)), LastValidation()]
     trainer = pytorch_lightning.Trainer(
         accelerator="cpu",
         logger=False,
@@ -110,10 +110,10 @@ def trained(
             *([] if stopped_after is None else [Stop(stopped_after)]),
             *(further or []),
         ],
-        plugins=[WholeFiles()],
+        plugins=[AtomicCheckpointIO()],
         **settings,
     )
-    fit = {"ckpt_path": str(folder / "last.ckpt") if go_on else None, "weights_only": True}
+    fit = {"ckpt_path": str(folder / "last.ckpt") if resume else None, "weights_only": True}
     if killed_before is None:
         trainer.fit(module, Data(), **fit)
     else:
@@ -153,12 +153,12 @@ STEPS = {"max_steps": 1000}  # a bound that is never reached
     ],
     ids=str,
 )
-def test_a_run_that_ended_and_is_trained_for_longer_is_as_if_it_had_never_ended(tmp_path, settings, before, limits):
-    whole = trained(tmp_path / "whole", settings | limits)
+def test_an_ended_run_that_is_trained_for_longer_is_as_one_training(tmp_path, settings, before, limits):
+    uninterrupted = trained(tmp_path / "uninterrupted", settings | limits)
     first = trained(tmp_path / "ended", settings | before)
-    second = trained(tmp_path / "ended", settings | limits, go_on=True)
-    assert first.seen + second.seen == whole.seen
-    assert_ended_alike(second, whole)
+    second = trained(tmp_path / "ended", settings | limits, resume=True)
+    assert first.seen + second.seen == uninterrupted.seen
+    assert_ended_alike(second, uninterrupted)
 
 
 @pytest.mark.parametrize(
@@ -176,14 +176,14 @@ def test_a_run_that_ended_and_is_trained_for_longer_is_as_if_it_had_never_ended(
     ],
     ids=str,
 )
-def test_a_run_that_was_killed_goes_on_where_it_last_saved(tmp_path, settings, killed_before):
+def test_a_killed_run_resumes_from_its_last_checkpoint(tmp_path, settings, killed_before):
     settings = {"max_epochs": 3} | settings
-    whole = trained(tmp_path / "whole", settings)
+    uninterrupted = trained(tmp_path / "uninterrupted", settings)
     trained(tmp_path / "killed", settings, killed_before=killed_before)
     saved = (tmp_path / "killed" / "last.ckpt").is_file()
-    rest = trained(tmp_path / "killed", settings, go_on=saved)
-    assert rest.seen == whole.seen[len(whole.seen) - len(rest.seen) :]
-    assert_ended_alike(rest, whole)
+    rest = trained(tmp_path / "killed", settings, resume=saved)
+    assert rest.seen == uninterrupted.seen[len(uninterrupted.seen) - len(rest.seen) :]
+    assert_ended_alike(rest, uninterrupted)
 
 
 @pytest.mark.parametrize(
@@ -192,55 +192,55 @@ def test_a_run_that_was_killed_goes_on_where_it_last_saved(tmp_path, settings, k
     ids=str,
 )
 @pytest.mark.parametrize("after", [5, 9, 10, 14])
-def test_a_run_that_was_told_to_stop_early_goes_on_from_there(tmp_path, settings, after):
+def test_a_run_that_stopped_early_resumes_from_there(tmp_path, settings, after):
     settings = {"max_epochs": 3} | settings
-    whole = trained(tmp_path / "whole", settings)
+    uninterrupted = trained(tmp_path / "uninterrupted", settings)
     first = trained(tmp_path / "stopped", settings, stopped_after=after)
     assert after <= len(first.seen) < after + 3
-    second = trained(tmp_path / "stopped", settings, go_on=True)
-    assert first.seen + second.seen == whole.seen
-    assert_ended_alike(second, whole)
+    second = trained(tmp_path / "stopped", settings, resume=True)
+    assert first.seen + second.seen == uninterrupted.seen
+    assert_ended_alike(second, uninterrupted)
 
 
 @pytest.mark.parametrize("settings", [{}, SELDOM, OFTEN, {"accumulate_grad_batches": 2}], ids=str)
 @pytest.mark.parametrize("after", [5, 10])
-def test_a_run_that_stopped_early_and_was_killed_after_training_trains_no_more(tmp_path, settings, after):
+def test_a_run_that_stopped_early_trains_no_more(tmp_path, settings, after):
     settings = {"max_epochs": 3} | settings
     first = trained(tmp_path, settings, stopped_after=after)
-    second = trained(tmp_path, settings, stopped_after=after, go_on=True)
+    second = trained(tmp_path, settings, stopped_after=after, resume=True)
     assert first.seen
     assert not second.seen
     assert second.weight.item() == first.weight.item()
 
 
 class Signal(pytorch_lightning.Callback):
-    """Comes in the validation that ends training, or after the first step."""
+    """Send a signal in the validation that ends training, or after the first step."""
 
-    def __init__(self, sent=signal.SIGTERM):
-        self.sent = sent
+    def __init__(self, number=signal.SIGTERM):
+        self.number = number
 
     def on_validation_batch_end(self, trainer, *_, **__):
-        if self.sent == signal.SIGTERM and trainer.global_step == STOP:
-            os.kill(os.getpid(), self.sent)
+        if self.number == signal.SIGTERM and trainer.global_step == STOP:
+            os.kill(os.getpid(), self.number)
 
     def on_train_batch_start(self, trainer, *_, **__):
-        if self.sent != signal.SIGTERM and trainer.global_step == 1:
-            os.kill(os.getpid(), self.sent)
+        if self.number != signal.SIGTERM and trainer.global_step == 1:
+            os.kill(os.getpid(), self.number)
 
 
 STOP = 5
 
 
-def test_a_signal_in_the_validation_that_ends_training_is_obeyed_when_all_is_saved(tmp_path):
+def test_a_signal_in_the_final_validation_is_obeyed_after_saving(tmp_path):
     settings = {"max_epochs": 3}
     with pytest.raises(SIGTERMException):
         trained(tmp_path, settings, stopped_after=STOP, further=[Signal()])
-    rest = trained(tmp_path, settings, stopped_after=STOP, go_on=True)
+    rest = trained(tmp_path, settings, stopped_after=STOP, resume=True)
     assert (len(rest.seen), rest.trainer.global_step) == (0, STOP)
 
 
 @pytest.mark.parametrize("path", ["", "refusing"])
-def test_a_queue_that_takes_no_job_again_spoils_no_run(tmp_path, monkeypatch, caplog, path):
+def test_a_failed_requeue_does_not_fail_the_run(tmp_path, monkeypatch, caplog, path):
     program = tmp_path / "refusing" / "scontrol"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\nexit 1\n")
@@ -249,12 +249,12 @@ def test_a_queue_that_takes_no_job_again_spoils_no_run(tmp_path, monkeypatch, ca
     monkeypatch.setenv("PATH", str(tmp_path / path))
     with pytest.raises(SIGTERMException):
         trained(tmp_path, {"max_epochs": 3}, further=[Signal(signal.SIGUSR1)])
-    assert "not put into the queue again" in caplog.text
-    rest = trained(tmp_path, {"max_epochs": 1}, go_on=True)
+    assert "the job was not requeued" in caplog.text
+    rest = trained(tmp_path, {"max_epochs": 1}, resume=True)
     assert len(rest.seen) == SENTENCES // SIZE - 2
 
 
-def test_signals_go_where_they_went_before_training(tmp_path):
+def test_signal_handlers_are_restored_after_training(tmp_path):
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
     before = [signal.getsignal(number) for number in numbers]
     trained(tmp_path, {"max_epochs": 1})
@@ -273,18 +273,18 @@ def test_signals_go_where_they_went_before_training(tmp_path):
     ids=str,
 )
 @pytest.mark.parametrize("settings", [{}, {"limit_val_batches": 0}], ids=str)
-def test_an_epoch_counts_where_it_was_whole(tmp_path, settings, limits, epochs):
+def test_only_complete_epochs_count(tmp_path, settings, limits, epochs):
     assert trained(tmp_path, settings | limits).trainer.current_epoch == epochs
 
 
 @pytest.mark.parametrize(("every", "steps"), [(3, [2, 3, 5]), (2, [1, 2, 3, 4, 5])])
-def test_among_accumulated_batches_nothing_is_saved_before_their_step(tmp_path, every, steps, monkeypatch):
+def test_nothing_is_saved_among_accumulated_batches(tmp_path, every, steps, monkeypatch):
     saved = []
 
     def save(self, trainer):
         saved.append(trainer.global_step)
         SAVE(self, trainer)
 
-    monkeypatch.setattr(Last, "_save", save)
+    monkeypatch.setattr(LastCheckpoint, "_save", save)
     trained(tmp_path, {"max_epochs": 1, "accumulate_grad_batches": 2, "val_check_interval": every})
     assert saved == steps

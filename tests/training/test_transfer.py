@@ -1,4 +1,4 @@
-"""Weights move by name, all of them, or not at all."""
+"""Transfer of weights by name: all of them, or none."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def refusal(weights, model, fresh):
     return str(caught.value)
 
 
-def test_all_weights_but_the_fresh_ones_are_the_other_models():
+def test_all_weights_but_the_fresh_ones_come_from_the_other_model():
     model = composed("decoder=feedback", "memory=buffer")
     before = {name: value.clone() for name, value in model.state_dict().items()}
     moved = transfer(PLAIN.state_dict(), model, [BUFFER], origin="there")
@@ -29,7 +29,7 @@ def test_all_weights_but_the_fresh_ones_are_the_other_models():
     assert not torch.equal(before["encoder.recurrence.weight_ih_l0"], model.encoder.recurrence.weight_ih_l0)
 
 
-def test_what_is_fresh_is_what_the_papers_list():
+def test_the_fresh_parameters_are_those_the_papers_list():
     """Wang 2016: W_Ra U_Ra v w_Rg W_ERS W_ADD (and W_INI, which RNNsearch* has not either); Meng 2016: W_F W_U."""
     memory = transfer(PLAIN.state_dict(), composed("decoder=feedback", "memory=buffer"), [BUFFER], origin="there").fresh
     reading = [f"decoder.memory.reading.{name}" for name in ("score.energy", "score.query.weight", "score.key.weight")]
@@ -40,12 +40,12 @@ def test_what_is_fresh_is_what_the_papers_list():
     assert sorted(writing) == [f"decoder.attention.writing.{name}.weight" for name in ("forget", "update")]
 
 
-def test_whatever_does_not_fit_is_an_error_that_names_it():
+def test_weights_that_do_not_fit_are_named():
     buffered = composed("decoder=feedback", "memory=buffer")
-    assert "init_from=there lacks decoder.memory.perturbation" in refusal(PLAIN.state_dict(), buffered, [])
+    assert "init_from=there: lacks decoder.memory.perturbation" in refusal(PLAIN.state_dict(), buffered, [])
     assert "name them in fresh=[…]" in refusal(PLAIN.state_dict(), buffered, [])
     assert "has decoder.memory.perturbation" in refusal(buffered.state_dict(), PLAIN, [])
-    assert "no parameter of that name" in refusal(PLAIN.state_dict(), PLAIN, ["decoder.memroy.*"])
+    assert "no such parameter" in refusal(PLAIN.state_dict(), PLAIN, ["decoder.memroy.*"])
     wider = composed("decoder=feedback", "size.hidden=40")
     assert "decoder.attention.score.query.weight (24, 32) there, (24, 40) here" in refusal(
         PLAIN.state_dict(), wider, []
@@ -54,16 +54,16 @@ def test_whatever_does_not_fit_is_an_error_that_names_it():
     assert "leaves nothing to take" in refusal({}, nn.Module(), [])
 
 
-def test_names_of_one_parameter_are_taken_over_together_or_not_at_all():
+def test_the_names_of_one_parameter_are_transferred_together():
     tied = composed("model.tie_embeddings=output")
     names = ["target_embedding.weight", "output.weight"]
     assert all(name in tied.state_dict() for name in names)
     untied = {name: value.clone() for name, value in tied.state_dict().items()}
     assert transfer(untied, tied, [], origin="there").fresh == []
     untied["output.weight"] = untied["output.weight"] + 1
-    said = refusal(untied, tied, [])
-    assert all(name in said for name in names)
-    assert "are one here, and differ there" in said
+    message = refusal(untied, tied, [])
+    assert all(name in message for name in names)
+    assert "are one parameter here, and differ there" in message
     for name in names:
         assert "name all of them, or none" in refusal(untied, tied, [name])
     before = tied.output.weight.clone()

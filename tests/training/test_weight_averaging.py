@@ -19,7 +19,7 @@ class Model(nn.Module):
 
 
 def averages(values, decay):
-    """Of a weight that has these values, one after the other; and the last of its counting buffer."""
+    """Yield the average of a weight that takes these values in turn, and a counting buffer."""
     model = Model()
     average = AveragedModel(model, multi_avg_fn=partial(moving_average, decay=decay), use_buffers=True)
     for step, value in enumerate(values):
@@ -30,22 +30,24 @@ def averages(values, decay):
 
 
 @pytest.mark.parametrize("decay", [0.5, 0.999])
-def test_it_is_its_equation(decay):
+def test_the_average_follows_its_equation(decay):
     values = [float(value) for value in torch.randn(60)]
     expected = values[0]
-    for n, (value, (found, steps)) in enumerate(zip(values, averages(values, decay), strict=True)):
+    for n, (value, (average, steps)) in enumerate(zip(values, averages(values, decay), strict=True)):
         if n:
             d = min(decay, (1 + n) / (10 + n))
             expected = d * expected + (1 - d) * value
-        assert found == pytest.approx(expected)
+        assert average == pytest.approx(expected)
         assert steps == n
 
 
-def test_the_first_weights_are_soon_forgotten():
+def test_the_initial_weights_fade_quickly():
     *_, (share, _) = averages([1.0] + [0.0] * 100, 0.999)
     assert share < 1e-6  # 0.9 with this decay from the start
 
 
-def test_help_is_the_usage_of_the_command_alone(capsys):
-    main(["--help"])
+def test_help_prints_the_usage_of_the_command(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["average_checkpoints.py", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
     assert capsys.readouterr().out.endswith("output=RUN/checkpoints/mean.ckpt\n")

@@ -1,4 +1,4 @@
-"""What the keys of a command name: runs and their lists, and values that mean nothing."""
+"""The keys of translate.py and evaluate.py: candidate lists of several runs, and invalid values."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -6,27 +6,27 @@ from types import SimpleNamespace
 import pytest
 from omegaconf import OmegaConf
 
-from nmt.config.schema import defaults_of
+from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
-from nmt.translate.loading import _whose_candidates, check_values
+from nmt.translate.loading import _choose_candidate_run, check_settings
 
 
-def run(name: str, *, is_of_candidates: bool) -> SimpleNamespace:
-    return SimpleNamespace(folder=Path(name), is_of_candidates=is_of_candidates)
+def run(name: str, *, has_candidates: bool) -> SimpleNamespace:
+    return SimpleNamespace(folder=Path(name), has_candidates=has_candidates)
 
 
-def test_runs_with_and_without_lists_are_not_searched_by_the_order_they_are_named_in():
-    having, lacking, also = (run(name, is_of_candidates=name != "lacking") for name in ("having", "lacking", "also"))
+def test_the_order_of_runs_does_not_decide_if_candidate_lists_are_used():
+    having, lacking, also = (run(name, has_candidates=name != "lacking") for name in ("having", "lacking", "also"))
     for runs in ([having, lacking], [lacking, having]):
         with pytest.raises(ConfigurationError, match="having was trained with candidate lists, others were not"):
-            _whose_candidates(runs, None)
-        assert _whose_candidates(runs, True) is having
-    assert _whose_candidates([also, having], None) is also
-    assert _whose_candidates([lacking], None) is lacking
+            _choose_candidate_run(runs, None)
+        assert _choose_candidate_run(runs, True) is having
+    assert _choose_candidate_run([also, having], None) is also
+    assert _choose_candidate_run([lacking], None) is lacking
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         ("weights=2", "weights=2: must be a list of numbers, one for each run"),
         ("weights=[1,a]", r"weights=\[1, 'a'\]: must be a list of numbers"),
@@ -35,12 +35,12 @@ def test_runs_with_and_without_lists_are_not_searched_by_the_order_they_are_name
         ("batch_size=0", "batch_size=0: must be at least 1"),
     ],
 )
-def test_values_of_another_kind_are_told(value, told):
-    settings = OmegaConf.merge(defaults_of("evaluate"), OmegaConf.from_dotlist([value]))
-    with pytest.raises(ConfigurationError, match=told):
-        check_values(settings)
+def test_a_value_of_the_wrong_type_is_refused(value, message):
+    settings = OmegaConf.merge(load_defaults("evaluate"), OmegaConf.from_dotlist([value]))
+    with pytest.raises(ConfigurationError, match=message):
+        check_settings(settings)
 
 
 @pytest.mark.parametrize("value", ["weights=[2,0.5]", "candidates=false", "link_threshold=0.1", "weights=null"])
-def test_values_of_their_kind_are_not(value):
-    check_values(OmegaConf.merge(defaults_of("evaluate"), OmegaConf.from_dotlist([value])))
+def test_a_value_of_the_right_type_is_accepted(value):
+    check_settings(OmegaConf.merge(load_defaults("evaluate"), OmegaConf.from_dotlist([value])))

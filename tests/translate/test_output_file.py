@@ -1,4 +1,4 @@
-"""Where translations are written: never over what is read, and in a folder that is made where there is none."""
+"""The output file: it never overwrites an input file, and its folder is created."""
 
 import io
 import os
@@ -6,37 +6,38 @@ import os
 import pytest
 from omegaconf import OmegaConf
 
-from nmt.cli.translate import _written, translate
-from nmt.config.schema import defaults_of
+from nmt.cli.translate import translate
+from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
+from nmt.translate.output_file import open_output
 
 
-def refused(**keys) -> None:
-    translate(OmegaConf.merge(defaults_of("translate"), keys), io.BytesIO(), io.StringIO())
+def run(**keys) -> None:
+    translate(OmegaConf.merge(load_defaults("translate"), keys), io.BytesIO(), io.StringIO())
 
 
 @pytest.mark.parametrize("key", ["input", "prefixes"])
 @pytest.mark.parametrize("name", ["text", "link", "other"])
-def test_what_is_read_is_not_written_over(tmp_path, key, name):
-    """Under another name it is the same file; and other.part is where other is drafted."""
+def test_an_input_file_is_not_overwritten(tmp_path, key, name):
+    """`link` is the same file under another name; `other` would be written to `other.part`."""
     read = tmp_path / ("other.part" if name == "other" else "text")
     read.write_text("ma pu\n")
     if name == "link":
         os.symlink(read, tmp_path / "link")
-    with pytest.raises(ConfigurationError, match=f"output={tmp_path}/{name}: would be written over {key}={read}"):
-        refused(output=str(tmp_path / name), **{key: str(read)})
+    with pytest.raises(ConfigurationError, match=f"output={tmp_path}/{name}: would overwrite {key}={read}"):
+        run(output=str(tmp_path / name), **{key: str(read)})
     assert read.read_text() == "ma pu\n"
 
 
 @pytest.mark.parametrize("place", ["folder", "pipe"])
-def test_what_is_no_file_is_not_replaced_by_one(tmp_path, place):
+def test_a_path_that_is_no_regular_file_is_not_replaced(tmp_path, place):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ConfigurationError, match=f"output={tmp_path}/{place}: is there, and no file"):
-        refused(output=str(tmp_path / place))
+    with pytest.raises(ConfigurationError, match=f"output={tmp_path}/{place}: exists and is no regular file"):
+        run(output=str(tmp_path / place))
 
 
-def test_a_folder_that_is_not_there_is_made(tmp_path):
-    with _written(tmp_path / "new" / "folder" / "out") as stream:
+def test_a_missing_folder_is_created(tmp_path):
+    with open_output(tmp_path / "new" / "folder" / "out") as stream:
         stream.write("ma\n")
     assert (tmp_path / "new" / "folder" / "out").read_text() == "ma\n"

@@ -1,4 +1,4 @@
-"""The page's end points against those who are no friends: other sites' pages, endless requests, foreign names."""
+"""The server against attacks: pages of other sites, endless requests, foreign host names."""
 
 import json
 import socket
@@ -8,25 +8,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from nmt.config.schema import defaults_of
+from nmt.config.schema import load_defaults
 from nmt.search.settings import Search
-from nmt.web.server import MOST_BYTES, MOST_CHARACTERS, MOST_LINES, application, hosts_of
+from nmt.web.hosts import allowed_hosts
+from nmt.web.server import create_app
+from nmt.web.translation_request import MAX_BYTES, MAX_CHARACTERS, MAX_LINES
 
 JSON = {"Content-Type": "application/json"}
 
 
 class Idle:
-    """In place of a run: says what it was asked for."""
+    """A run that translates nothing; it returns the beam of the request."""
 
-    def about(self):
+    def describe(self):
         return {}
 
-    def translate(self, lines, how):
-        return {"lines": [[] for _ in lines], "seconds": 0.0, "beam": how.beam}
+    def translate(self, lines, search):
+        return {"lines": [[] for _ in lines], "seconds": 0.0, "beam": search.beam}
 
 
 def client_of(host: str = "127.0.0.1", base_url: str = "http://127.0.0.1:8000") -> TestClient:
-    app = application({"idle": Idle()}, Search(), hosts_of(host))
+    app = create_app({"idle": Idle()}, Search(), allowed_hosts(host))
     return TestClient(app, base_url=base_url, raise_server_exceptions=False)
 
 
@@ -35,8 +37,8 @@ def client():
     return client_of()
 
 
-def test_it_is_served_to_this_machine_alone_unless_told_otherwise():
-    assert defaults_of("translate").host == "127.0.0.1"
+def test_by_default_the_server_answers_only_this_machine():
+    assert load_defaults("translate").host == "127.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -55,26 +57,26 @@ def test_it_is_served_to_this_machine_alone_unless_told_otherwise():
         "",
     ],
 )
-def test_a_name_that_leads_here_is_not_answered(client, host):
-    """DNS rebinding: a foreign page's own name, made to point at this machine."""
+def test_a_foreign_name_of_this_machine_is_refused(client, host):
+    """DNS rebinding: a foreign page lets its own host name point to this machine."""
     for path in ("/", "/runs", "/nowhere"):
         assert client.get(path, headers={"Host": host}).status_code == 400
     assert client.post("/translate", json={"text": "ma"}, headers={"Host": host}).status_code == 400
 
 
-def test_an_open_page_answers_to_the_machines_names_and_addresses_and_still_to_no_other(monkeypatch):
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 0))]
-    monkeypatch.setattr("nmt.web.server.socket.getaddrinfo", lambda *_: found)
+def test_a_public_server_answers_only_to_the_names_and_addresses_of_the_machine(monkeypatch):
+    addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 0))]
+    monkeypatch.setattr("nmt.web.hosts.socket.getaddrinfo", lambda *_: addresses)
     everywhere = client_of("0.0.0.0")
     for host in (socket.gethostname(), socket.getfqdn(), "192.0.2.7:8000", "localhost:8000", "127.0.0.1"):
         assert everywhere.get("/runs", headers={"Host": host}).status_code == 200
     assert everywhere.get("/runs", headers={"Host": "evil.example"}).status_code == 400
 
 
-def test_an_open_page_answers_to_the_machines_addresses_of_version_6(monkeypatch):
-    addresses = [("2001:db8::1", 0, 0, 0), ("fe80::1%eth0", 0, 0, 2)]
-    found = [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", address) for address in addresses]
-    monkeypatch.setattr("nmt.web.server.socket.getaddrinfo", lambda *_: found)
+def test_a_public_server_answers_to_the_ipv6_addresses_of_the_machine(monkeypatch):
+    pairs = [("2001:db8::1", 0, 0, 0), ("fe80::1%eth0", 0, 0, 2)]
+    addresses = [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", pair) for pair in pairs]
+    monkeypatch.setattr("nmt.web.hosts.socket.getaddrinfo", lambda *_: addresses)
     everywhere = client_of("::", "http://[2001:db8::1]:8000")
     assert everywhere.get("/runs").status_code == 200
     for host in ("[2001:db8::1]", "[2001:DB8::1]:8000", "[fe80::1]:8000", "[::1]:8000"):
@@ -83,62 +85,61 @@ def test_an_open_page_answers_to_the_machines_addresses_of_version_6(monkeypatch
         assert everywhere.get("/runs", headers={"Host": host}).status_code == 400
 
 
-def test_an_open_page_answers_to_the_address_that_it_goes_out_by(monkeypatch):
-    """Which the machine's own name may not lead to."""
+def test_a_public_server_answers_to_the_address_that_packets_leave_from(monkeypatch):
+    """The name of the machine may resolve to another address."""
 
-    class Asking(socket.socket):
+    class Connection(socket.socket):
         def connect(self, address):
             pass
 
         def getsockname(self):
             return ("2001:db8::7", 9, 0, 0) if self.family == socket.AF_INET6 else ("192.0.2.7", 9)
 
-    monkeypatch.setattr("nmt.web.server.socket.getaddrinfo", lambda *_: [])
-    monkeypatch.setattr("nmt.web.server.socket.socket", Asking)
+    monkeypatch.setattr("nmt.web.hosts.socket.getaddrinfo", lambda *_: [])
+    monkeypatch.setattr("nmt.web.hosts.socket.socket", Connection)
     everywhere = client_of("::")
     for host in ("[2001:db8::7]:8000", "192.0.2.7:8000"):
         assert everywhere.get("/runs", headers={"Host": host}).status_code == 200
 
 
-def test_a_page_at_an_address_of_version_6_answers_to_it():
+def test_a_server_on_an_ipv6_address_answers_to_it():
     version_6 = client_of("::1", "http://[::1]:8000")
     assert version_6.get("/runs").status_code == 200
     assert version_6.get("/runs", headers={"Host": "[::2]:8000"}).status_code == 400
     assert version_6.get("/runs", headers={"Host": "[evil.example]"}).status_code == 400
 
 
-def test_another_sites_page_gets_no_leave_to_ask(client):
-    """No answer carries a header by which a browser would hand it to a foreign page."""
+def test_pages_of_other_sites_get_no_permission(client):
+    """A browser needs a header to give an answer to a foreign page; no answer has one."""
     foreign = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
-    asked = client.options("/translate", headers=foreign | {"Access-Control-Request-Headers": "content-type"})
-    assert asked.status_code == 405
-    for answer in (asked, client.get("/runs", headers=foreign), client.post("/translate", json={"text": "ma"})):
+    preflight = client.options("/translate", headers=foreign | {"Access-Control-Request-Headers": "content-type"})
+    assert preflight.status_code == 405
+    for answer in (preflight, client.get("/runs", headers=foreign), client.post("/translate", json={"text": "ma"})):
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-def test_a_request_without_end_is_cut_off(client):
-    """It says nothing of its length; what is too much is not kept."""
+def test_an_endless_request_without_a_length_is_refused(client):
     chunks = (b" " * 10_000 for _ in range(1000))
     answer = client.post("/translate", content=chunks, headers=JSON)
-    assert (answer.status_code, answer.json()) == (400, {"error": f"the request is longer than {MOST_BYTES:,} bytes"})
+    assert (answer.status_code, answer.json()) == (400, {"error": f"the request is longer than {MAX_BYTES:,} bytes"})
 
 
-def test_the_longest_text_there_may_be_is_taken_and_the_next_is_not(client):
-    text = "\n".join(["\U0001f600" * MOST_CHARACTERS] * MOST_LINES)
+def test_the_longest_text_is_accepted_and_a_longer_one_is_refused(client):
+    text = "\n".join(["\U0001f600" * MAX_CHARACTERS] * MAX_LINES)
     body = json.dumps({"text": text}).encode()  # twelve bytes a character
-    assert len(body) < MOST_BYTES
+    assert len(body) < MAX_BYTES
     assert client.post("/translate", content=body, headers=JSON).status_code == 200
     for more in (text + "\nma", text + "\U0001f600"):
         assert client.post("/translate", json={"text": more}).json()["error"].startswith("text: ")
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
-def test_translating_is_asked_for_by_post_alone(client, method):
+def test_only_post_requests_translate(client, method):
     assert client.request(method, "/translate").status_code == 405
 
 
-@pytest.mark.parametrize("path", ["/../app.py", "/page.html", "/%2e%2e/app.py", "//etc/passwd", "/runs/"])
-def test_there_are_no_other_files(client, path):
+@pytest.mark.parametrize("path", ["/../server.py", "/translate.html", "/%2e%2e/server.py", "//etc/passwd", "/runs/"])
+def test_no_other_file_is_served(client, path):
     answer = client.get(path, follow_redirects=False)
     assert answer.status_code in (307, 404, 405)
     assert "import" not in answer.text
@@ -162,7 +163,7 @@ KEYS = st.sampled_from(("text", "runs", "beam", "nbest", "length_penalty", "othe
 
 @settings(deadline=5000, max_examples=150, database=None, derandomize=True)
 @given(st.one_of(st.dictionaries(KEYS, VALUES, max_size=5).map(lambda it: json.dumps(it).encode()), st.binary()))
-def test_whatever_is_asked_is_answered_or_refused_in_plain_words(body):
+def test_every_request_is_answered_or_refused_with_a_message(body):
     answer = client_of().post("/translate", content=body, headers=JSON)
     assert answer.status_code in (200, 400)
     assert answer.json()["error"] if answer.status_code == 400 else answer.json()["lines"]
@@ -170,7 +171,7 @@ def test_whatever_is_asked_is_answered_or_refused_in_plain_words(body):
 
 @settings(deadline=5000, max_examples=150, database=None, derandomize=True)
 @given(st.text(max_size=30), VALUES.filter(lambda value: not isinstance(value, str)))
-def test_a_text_is_asked_for_with_settings_of_the_right_kind(text, beam):
+def test_a_beam_of_the_wrong_type_is_refused(text, beam):
     answer = client_of().post("/translate", content=json.dumps({"text": "ma" + text, "beam": beam}), headers=JSON)
     if isinstance(beam, int) and not isinstance(beam, bool) and 1 <= beam <= 50:
         assert answer.json()["runs"][0]["beam"] == beam

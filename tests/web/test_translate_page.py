@@ -1,4 +1,4 @@
-"""The page in a browser, served by the command a user gives: text in, translations and heatmaps of two runs."""
+"""The page in a browser, served by translate.py: text in, translations and heatmaps of two runs."""
 
 import os
 import re
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the page")]
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    """Of a server with two runs; ended as Ctrl-C ends it, it leaves without a traceback."""
+    """Serve two runs; at the end Ctrl-C stops the server without a traceback."""
     folder = tmp_path_factory.mktemp("runs")
     for name in ("additive", "general"):
         command("train", *TWO_STEPS, f"attention={name}", f"hydra.run.dir={folder / name}")
@@ -27,29 +27,29 @@ def address(tmp_path_factory):
         address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
         yield address
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
+        output = process.communicate(timeout=60)[1]
     assert process.returncode in (0, 130)
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 def serving(*arguments: str) -> subprocess.Popen:
-    asked = [sys.executable, str(ROOT / "translate.py"), *arguments, "serve=true", "port=0", "device=cpu"]
+    command_line = [sys.executable, str(ROOT / "translate.py"), *arguments, "serve=true", "port=0", "device=cpu"]
     return subprocess.Popen(
-        asked, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        command_line, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
 
 
 @pytest.fixture
 def page(browser, address):
-    """What the page says in the console is an error of ours, except that a request was refused."""
-    page, said = browser.new_page(viewport={"width": 1400, "height": 900}), []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+    """Open the page; its console may only report refused requests."""
+    page, messages = browser.new_page(viewport={"width": 1400, "height": 900}), []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
     page.goto(address)
     page.wait_for_selector("input[name=run]")
     yield page
     page.close()
-    assert [line for line in said if "400 (Bad Request)" not in line] == []
+    assert [line for line in messages if "400 (Bad Request)" not in line] == []
 
 
 def translate(page, text: str) -> None:
@@ -59,11 +59,11 @@ def translate(page, text: str) -> None:
 
 
 def results(page) -> list[dict]:
-    """What the page shows of each run."""
+    """Return what the page shows for each run."""
     return [
         {
             "name": one.locator("h3").inner_text(),
-            "text": one.locator(".said").inner_text(),
+            "text": one.locator(".translation").inner_text(),
             "source": one.locator("thead th").all_text_contents(),
             "words": one.locator("tbody th").all_text_contents(),
             "weights": [float(weight) for weight in one.locator("tbody td").all_text_contents()],
@@ -89,7 +89,7 @@ def test_two_runs_translate_side_by_side(page, tmp_path):
     assert (tmp_path / "page.png").stat().st_size > 20_000
 
 
-def test_others_of_the_best_can_be_opened(page):
+def test_other_translations_of_the_n_best_can_be_opened(page):
     translate(page, LINE)
     first = page.locator(".result").first
     first.locator("summary").click()
@@ -97,34 +97,34 @@ def test_others_of_the_best_can_be_opened(page):
     first.locator(".best button").nth(3).click()
     assert "number 4 of 5" in first.locator(".scores").inner_text()
     chosen = first.locator(".best button[aria-pressed=true] span").nth(1).inner_text()
-    assert first.locator(".said").inner_text() == chosen
+    assert first.locator(".translation").inner_text() == chosen
 
 
-def test_words_and_squares_are_read_out_when_they_are_pointed_at_or_have_the_focus(page):
+def test_a_word_or_square_shows_its_values_when_pointed_at_or_focused(page):
     translate(page, LINE)
     check_reading(page, page.locator(".result").first.locator("div:has(> .readout)"), digits=4, probable=True)
 
 
-def test_mistakes_are_told_and_what_was_shown_stays(page):
+def test_a_mistake_is_shown_and_earlier_results_stay(page):
     translate(page, LINE)
     page.fill("#beam", "51")
     translate(page, LINE)
-    assert page.locator("#problem").inner_text() == "beam=51: a whole number from 1 to 50 is expected"
+    assert page.locator("#problem").inner_text() == "beam=51: must be a whole number from 1 to 50"
     assert page.locator(".result").count() == 2
     page.fill("#beam", "2")
     for box in page.locator("input[name=run]").all():
         box.uncheck()
     translate(page, LINE)
-    assert page.locator("#problem").inner_text() == "runs: choose at least one run"
+    assert page.locator("#problem").inner_text() == "runs: no run is chosen. Fix: choose at least one run"
     page.locator("input[name=run]").first.check()
     translate(page, "")
-    assert page.locator("#problem").inner_text().startswith("text: there is nothing to translate")
+    assert page.locator("#problem").inner_text().startswith("text: nothing to translate")
     translate(page, LINE)
     assert page.locator("#problem").is_hidden()
     assert page.locator(".result").count() == 1
 
 
-def test_markup_is_shown_as_it_was_typed(page):
+def test_markup_is_shown_as_typed(page):
     markup = "<b>ma</b> <img src=x onerror=document.title='broken'>"
     translate(page, markup)
     assert page.locator("article h2").inner_text() == markup
@@ -132,7 +132,7 @@ def test_markup_is_shown_as_it_was_typed(page):
     assert page.title() == "Translate and compare"
 
 
-def test_a_link_opens_what_it_was_copied_from(page, address):
+def test_a_copied_link_shows_the_same_results(page, address):
     translate(page, f"{LINE}\nma pu")
     link, shown = page.url, results(page)
     assert quote(LINE.split()[0]) in link
@@ -145,15 +145,15 @@ def test_a_link_opens_what_it_was_copied_from(page, address):
     assert [run["name"] for run in results(page)] == ["general"]
 
 
-def test_a_narrow_screen_needs_no_scrolling_sideways(page):
+def test_on_a_narrow_screen_only_heatmaps_scroll_sideways(page):
     page.set_viewport_size({"width": 400, "height": 800})
     translate(page, 12 * f"{LINE} ")
     widths = "document.documentElement.scrollWidth", "document.querySelector('.scroll').scrollWidth"
-    whole, heatmap = map(page.evaluate, widths)
-    assert whole <= 400 < heatmap
+    width, heatmap = map(page.evaluate, widths)
+    assert width <= 400 < heatmap
 
 
-def test_another_server_on_the_same_port_is_told_so(address):
+def test_a_second_server_on_the_same_port_ends_with_an_error(address):
     port, folder = address.rstrip("/").rpartition(":")[2], Path("nowhere")
     done = command("translate", f"run={folder}", "serve=true", f"port={port}", check=False)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)

@@ -1,1 +1,1 @@
-"""Attention: how a decoder looks at the source. Joined from small parts (see `joined`)."""
+"""Attention. `attention.py` joins the parts; every other file is one part and bears the name of its Hydra group."""

@@ -1,15 +1,14 @@
-"""The attention a decoder sees: bind(source) once a sentence, then at every step read and, once s_i is known, write.
+"""Attention over the source, joined from five parts; every part but the score is optional.
 
-    read:   e_ij = score(q, h_j, V C_{i-1,j})       C: what a coverage tells
-            e_ij = history(e_ij)                    temporal attention
-            α_i  = softmax over the real j, or those in a window;  times the window's Gaussian
+    read:   e_ij = score(q, h_j, V C_{i-1,j})
+            e_ij = history(e_ij)                        temporal attention
+            α_i  = softmax over all j, or over a window, where a Gaussian may follow
             c_i  = Σ_j α_ij h_j
             C_i  = coverage(C_{i-1}, α_i)
-    write:  h_j  = writing(h_j, s_i)                interactive attention
+    write:  h_j  = writing(h_j, s_i)                    interactive attention
 
-Every part but the score may be absent; any may meet any. `state` is what changes while decoding (first dimension:
-hypotheses), `bound` what is fixed for a sentence (first dimension: sentences). All beams of a sentence read the same
-bound tensors, which are never copied for them, unless a writing makes them each beam's own.
+A decoder calls `bind` once for a sentence, `read` in every step, and `write` once s_i is known.
+All beams of a sentence read the same annotations, unless a writing gives each beam a copy.
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -24,57 +23,66 @@ from nmt.model.attention.history import History
 from nmt.model.attention.score import Bias, Score
 from nmt.model.attention.window import Window
 from nmt.model.attention.writing import Writing
-from nmt.model.encoder import Encoded
-from nmt.model.tree import Tree, for_each_hypothesis
+from nmt.model.encoder import EncodedSource
+from nmt.model.tree import Tree, repeat_per_hypothesis
 
 
-class Read(NamedTuple):
-    """What one look at the source gives."""
+class ReadResult(NamedTuple):
+    """The result of one read."""
 
-    context: Float[Tensor, "hypothesis context"]
-    alignment: Float[Tensor, "hypothesis source"]
+    context: Float[Tensor, "hypothesis context"]  # c_i
+    alignment: Float[Tensor, "hypothesis source"]  # α_i
     state: Tree
-    trace: dict[str, Tensor]  # what plots and analyses may want to see, by name
+    trace: dict[str, Tensor]  # further values for plots and analyses, by name
 
 
 @runtime_checkable
-class Attends(Protocol):
-    """What a decoder and its training need of an attention."""
+class AttentionInterface(Protocol):
+    """The interface that a decoder needs; an attention that is not joined from parts implements it too."""
 
     context_size: int
-    penalty: Penalty | None  # what joins the objective
+    penalty: Penalty | None  # a term of the training objective
 
-    def bind(self, source: Encoded) -> tuple[Tree, Tree]: ...
+    def bind(self, source: EncodedSource) -> tuple[Tree, Tree]:
+        """Return the values that are fixed for each sentence, and the first state."""
 
-    def read(self, query: Tensor, word: Tensor, state: Tree, bound: Tree) -> Read: ...
+    def read(self, query: Tensor, word: Tensor, state: Tree, bound: Tree) -> ReadResult:
+        """Return context, alignment and new state; `word` is e(y_{i-1})."""
 
-    def write(self, hidden: Tensor, state: Tree, bound: Tree) -> Tree: ...
+    def write(self, hidden: Tensor, state: Tree, bound: Tree) -> Tree:
+        """Return the state after the decoder's new state s_i is known."""
 
 
-class View(NamedTuple):
-    """The annotations and what was computed of them; first dimension: sentences, or hypotheses once written to."""
+class ProjectedSource(NamedTuple):
+    """The annotations and their projections; first dimension: sentences, or hypotheses with a writing."""
 
     annotations: Float[Tensor, "batch source annotation"]
-    keys: Tensor
-    projected: Tree  # the coverage's part
+    keys: Tensor  # of the score
+    coverage_inputs: Tree
 
 
-class Bound(NamedTuple):
-    view: Tree  # where there is no writing
-    padding: Float[Tensor, "batch source"]  # 0 at real positions, -inf at padding: added to energies
+class AttentionBound(NamedTuple):
+    """Values that are fixed for each sentence."""
+
+    source: Tree  # a ProjectedSource; () with a writing, because it then belongs to the state
+    padding: Float[Tensor, "batch source"]  # 0 at real positions, −inf at padding; added to energies
     window: Tree
     coverage: Tree
 
 
-class State(NamedTuple):
-    view: Tree  # where there is a writing
-    alignment: Tree  # the same: what the step was read with
+class AttentionState(NamedTuple):
+    """Values that change at every step; () for a part that is absent."""
+
+    source: Tree  # a ProjectedSource, with a writing
+    alignment: Tree  # α_i between read and write, with a writing
     window: Tree
     history: Tree
     coverage: Tree
 
 
 class Attention(nn.Module):
+    """An attention joined from parts; None leaves a part out."""
+
     def __init__(
         self,
         *,
@@ -89,96 +97,109 @@ class Attention(nn.Module):
         parts = {"window": window, "history": history, "coverage": coverage, "writing": writing}
         for name, part in parts.items():
             if part is not None and not isinstance(part, nn.Module):
-                raise ConfigurationError(f"attention.{name} is set but not chosen; do so with attention/{name}=…")
+                raise ConfigurationError(f"attention.{name}: has settings, but no choice. Fix: attention/{name}=NAME")
         if window is not None and writing is not None and not writing.shared:
             raise ConfigurationError(
-                "attention.writing.shared=false with a window: weights of its own would write outside the window; "
-                "set attention.writing.shared=true, or leave out the window (~attention/window)"
+                "attention.writing.shared=false: separate weights would write outside the window. "
+                "Fix: attention.writing.shared=true, or no window (~attention/window)"
             )
         self.context_size = context_size
         self.score, self.window, self.history, self.coverage, self.writing = score, window, history, coverage, writing
         if coverage is not None:
-            self.covered = nn.Linear(coverage.size, score.bias_size, bias=False)  # V; w where there is no tanh to enter
+            self.covered = nn.Linear(coverage.size, score.bias_size, bias=False)  # V; w of a score without a tanh
 
-    def bind(self, source: Encoded) -> tuple[Bound, State]:
+    def bind(self, source: EncodedSource) -> tuple[AttentionBound, AttentionState]:
+        """Return the values that are fixed for each sentence, and the first state."""
         padding = torch.zeros_like(source.mask, dtype=torch.float32).masked_fill_(~source.mask, -torch.inf)
-        view = self._view(source.annotations)
-        window, looked = self.window.bind(source) if self.window else ((), ())
+        projected = self._project(source.annotations)
+        window, window_state = self.window.bind(source) if self.window else ((), ())
         coverage, coverage_state = self.coverage.bind(source) if self.coverage else ((), ())
-        fixed, written = ((), view) if self.writing else (view, ())
-        return Bound(fixed, padding, window, coverage), State(written, (), looked, (), coverage_state)
+        fixed, written = ((), projected) if self.writing else (projected, ())
+        bound = AttentionBound(fixed, padding, window, coverage)
+        return bound, AttentionState(written, (), window_state, (), coverage_state)
 
-    def _view(self, annotations: Tensor) -> View:
-        projected = self.coverage.project(annotations) if self.coverage else ()
-        return View(annotations, self.score.bind(annotations), projected)
+    def _project(self, annotations: Tensor) -> ProjectedSource:
+        coverage_inputs = self.coverage.project(annotations) if self.coverage else ()
+        return ProjectedSource(annotations, self.score.bind(annotations), coverage_inputs)
 
     def read(
         self,
         query: Float[Tensor, "hypothesis query"],
         word: Float[Tensor, "hypothesis word"],
-        state: State,
-        bound: Bound,
-    ) -> Read:
-        view = state.view if self.writing else bound.view
-        sentences = (view.keys.shape[0], -1)
-        coverage_state, bias = self._coverage_before(word, state.coverage, sentences)
-        energies = self.score.energies(query.unflatten(0, sentences), view.keys, bias).flatten(0, 1)
-        energies = energies + for_each_hypothesis(bound.padding, query.shape[0])
+        state: AttentionState,
+        bound: AttentionBound,
+    ) -> ReadResult:
+        """Return context, alignment and new state; `word` is e(y_{i-1})."""
+        source = state.source if self.writing else bound.source
+        beams = (source.keys.shape[0], -1)  # splits N into (B, beams), so that the beams of a sentence share its keys
+        coverage_state, bias = self._coverage_bias(word, state.coverage, beams)
+        energies = self.score.energies(query.unflatten(0, beams), source.keys, bias).flatten(0, 1)  # e_ij
+        energies = energies + repeat_per_hypothesis(bound.padding, query.shape[0])
         energies, history = self.history(energies, state.history) if self.history else (energies, ())
-        alignment, looked, trace = self._weights(energies, query, state.window, bound.window)
-        weights = alignment.to(view.annotations.dtype).unflatten(0, sentences)
-        context = torch.bmm(weights, view.annotations).flatten(0, 1)
+        alignment, window_state, trace = self._alignment(energies, query, state.window, bound.window)  # α_i
+        weights = alignment.to(source.annotations.dtype).unflatten(0, beams)
+        context = torch.bmm(weights, source.annotations).flatten(0, 1)  # c_i = Σ_j α_ij h_j
         if self.coverage:
-            coverage_state = self.coverage.after(alignment, query, coverage_state, view.projected, bound.coverage)
+            coverage_state = self.coverage.update(
+                alignment, query, coverage_state, source.coverage_inputs, bound.coverage
+            )
             trace = trace | self.coverage.trace(coverage_state, bound.coverage)
-        view, read_with = (view, alignment) if self.writing else ((), ())
-        return Read(context, alignment, State(view, read_with, looked, history, coverage_state), trace)
+        written, kept_alignment = (source, alignment) if self.writing else ((), ())
+        new_state = AttentionState(written, kept_alignment, window_state, history, coverage_state)
+        return ReadResult(context, alignment, new_state, trace)
 
-    def _coverage_before(self, word: Tensor, state: Tree, sentences: tuple[int, int]) -> tuple[Tree, Bias | None]:
-        """The coverage's state, the word before being known, and V C_{i-1,j}."""
+    def _coverage_bias(self, word: Tensor, state: Tree, beams: tuple[int, int]) -> tuple[Tree, Bias | None]:
+        """Return the coverage's state, and V C_{i-1,j}."""
         if not self.coverage:
             return (), None
-        covered, state = self.coverage.before(word, state)
-        return state, self.covered(covered).unflatten(0, sentences)
+        coverage, state = self.coverage.read(word, state)
+        return state, self.covered(coverage).unflatten(0, beams)
 
-    def _weights(self, energies: Tensor, query: Tensor, state: Tree, bound: Tree) -> tuple[Tensor, Tree, dict]:
-        """α_i over all real positions, or 0 outside the window, with the window's state and trace."""
+    def _alignment(self, energies: Tensor, query: Tensor, state: Tree, bound: Tree) -> tuple[Tensor, Tree, dict]:
+        """Return α_i, the window's state and its trace."""
         if not self.window:
             return torch.softmax(energies, dim=1), (), {}
-        sight = self.window.look(query, state, bound)
-        # Finite, so that a window in which nothing can be attended to gives zeros and not NaN
-        inside = energies.masked_fill(~sight.inside, torch.finfo(energies.dtype).min)
-        return torch.softmax(inside, dim=1) * sight.factor, sight.state, {"position": sight.position}
+        window = self.window.locate(query, state, bound)
+        # the smallest finite number, because a window of −inf only would give NaN instead of zeros
+        inside = energies.masked_fill(~window.inside, torch.finfo(energies.dtype).min)
+        return torch.softmax(inside, dim=1) * window.factor, window.state, {"position": window.position}
 
-    def write(self, hidden: Float[Tensor, "hypothesis hidden"], state: State, bound: Bound) -> State:
+    def write(
+        self, hidden: Float[Tensor, "hypothesis hidden"], state: AttentionState, bound: AttentionBound
+    ) -> AttentionState:
+        """Return the state with rewritten annotations; without a writing, the same state."""
         if not self.writing:
             return state
-        padding = for_each_hypothesis(bound.padding, hidden.shape[0])
-        annotations = self.writing(hidden, state.view.annotations, state.alignment, padding)
-        return state._replace(view=self._view(annotations), alignment=())
+        padding = repeat_per_hypothesis(bound.padding, hidden.shape[0])
+        annotations = self.writing(hidden, state.source.annotations, state.alignment, padding)
+        return state._replace(source=self._project(annotations), alignment=())
 
     @property
     def penalty(self) -> Penalty | None:
+        """The coverage's term of the training objective."""
         return self.coverage.penalty if self.coverage else None
 
 
 class NoAttention(nn.Module):
-    """A decoder that only has its first state to go by (Sutskever 2014; Luong 2015 Table 1, `Base`)."""
+    """A decoder without attention, as in Sutskever 2014 and `Base` in Table 1 of Luong 2015."""
 
     penalty = None
 
     def __init__(self, *, context_size: int = 0):
         super().__init__()
         if context_size != 0:
-            raise ConfigurationError(f"attention.context_size={context_size}: without attention there is none, 0")
+            raise ConfigurationError(f"attention.context_size={context_size}: must be 0 without attention")
         self.context_size = context_size
 
-    def bind(self, source: Encoded) -> tuple[Tree, Tree]:
+    def bind(self, source: EncodedSource) -> tuple[Tree, Tree]:
+        """Return the source mask, for the size of the alignment."""
         return (source.mask,), ()
 
-    def read(self, query: Tensor, word: Tensor, state: Tree, bound: Tree) -> Read:
-        nowhere = query.new_zeros(query.shape[0], bound[0].shape[1])
-        return Read(query[:, :0], nowhere, state, {})
+    def read(self, query: Tensor, word: Tensor, state: Tree, bound: Tree) -> ReadResult:
+        """Return an empty context and an alignment of zeros."""
+        alignment = query.new_zeros(query.shape[0], bound[0].shape[1])
+        return ReadResult(query[:, :0], alignment, state, {})
 
     def write(self, hidden: Tensor, state: Tree, bound: Tree) -> Tree:
+        """Return the state unchanged."""
         return state

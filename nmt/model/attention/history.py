@@ -1,8 +1,8 @@
-"""Temporal attention: energies relative to what a position was given before; Sankaran 2016 §3.
+"""Temporal attention: each energy is divided by the past attention to its position; Sankaran 2016 §3.
 
     b_1j = exp(e_1j);   b_ij = exp(e_ij) / Σ_{k<i} exp(e_kj);   α_ij = b_ij / Σ_j b_ij
 
-All in logarithms, so that nothing overflows. `window: n` remembers the last n steps only (the paper's future work).
+Computed in logarithms, because the exponentials can overflow.
 """
 
 from typing import Protocol, runtime_checkable
@@ -19,29 +19,34 @@ Energies = Float[Tensor, "hypothesis source"]
 
 @runtime_checkable
 class History(Protocol):
-    """What an attention needs of a history: it sees the energies of every step and gives those to attend by.
+    """The interface of a history: a function of the energies of a step and of the past."""
 
-    An energy of −inf marks a position that is never attended to, and must stay that. The state of the first step is ().
-    """
-
-    def __call__(self, energies: Energies, state: Tree) -> tuple[Energies, Tree]: ...
+    def __call__(self, energies: Energies, state: Tree) -> tuple[Energies, Tree]:
+        """Return the new energies and the new state; the first state is (), and −inf must stay −inf."""
 
 
 class Temporal(nn.Module):
+    """log b_ij in place of e_ij.
+
+    Args:
+        window: n, to use only the last n steps (future work in the paper); None for all steps.
+    """
+
     def __init__(self, *, window: int | None = None):
         super().__init__()
         if window is not None and window < 0:
-            raise ConfigurationError(f"attention.history.window={window}: a number of steps, or null for all of them")
+            raise ConfigurationError(f"attention.history.window={window}: must be at least 0, or null for all steps")
         self.window = window
 
     def forward(self, energies: Energies, state: tuple[Tensor, ...]) -> tuple[Energies, tuple[Tensor, ...]]:
-        """The state: log Σ_{k<i} exp(e_kj), or the last n energies."""
-        never = energies == -torch.inf
-        known = energies.masked_fill(never, 0.0)  # −inf − (−inf) is no number
-        relative = (known - self._memorised(state)).masked_fill(never, -torch.inf) if state else energies
+        """Return log b_ij and the new state: log Σ_{k≤i} exp(e_kj), or the last n energies."""
+        excluded = energies == -torch.inf
+        finite = energies.masked_fill(excluded, 0.0)  # because −inf − (−inf) is NaN
+        relative = (finite - self._past(state)).masked_fill(excluded, -torch.inf) if state else energies
         if self.window is None:
-            return relative, (torch.logaddexp(state[0], known) if state else known,)
-        return relative, (*state, known)[-self.window :] if self.window else ()
+            return relative, (torch.logaddexp(state[0], finite) if state else finite,)
+        return relative, (*state, finite)[-self.window :] if self.window else ()
 
-    def _memorised(self, state: tuple[Tensor, ...]) -> Energies:
+    def _past(self, state: tuple[Tensor, ...]) -> Energies:
+        """Return log Σ_{k<i} exp(e_kj)."""
         return state[0] if self.window is None else torch.stack(state).logsumexp(0)

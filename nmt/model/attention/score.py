@@ -1,8 +1,7 @@
-"""Scores: how well the query q fits each source position; Bahdanau 2015 and Luong 2015 §3.1.
+"""Scores: the energy e_ij of a query q and an annotation h_j; Bahdanau 2015 and Luong 2015 §3.1.
 
-A score projects the annotations once a sentence (`bind`), then compares (`energies`) any number of queries a sentence
-with them, so that the beams of a sentence share its keys. `bias` is what a coverage wants added: inside the tanh where
-there is one (then of `bias_size` = the tanh's size), else to the energy itself (`bias_size` = 1).
+`bind` projects the annotations once for a sentence, and `energies` compares the queries of all its beams with them.
+A coverage adds a bias: inside the tanh (`bias_size`: its size), or to an energy without tanh (`bias_size` = 1).
 """
 
 from typing import Protocol, runtime_checkable
@@ -12,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
+from nmt.model.kernels.additive_energies import additive_energies
 
 Keys = Float[Tensor, "batch source key"]
 Queries = Float[Tensor, "batch beam query"]
@@ -21,21 +21,19 @@ Bias = Float[Tensor, "batch beam source bias"]
 
 @runtime_checkable
 class Score(Protocol):
-    """What an attention needs of a score."""
+    """The interface of a score."""
 
     bias_size: int
 
-    def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys: ...
+    def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys:
+        """Return the keys: the part of the energies that only needs the annotations."""
 
-    def energies(self, queries: Queries, keys: Keys, bias: Bias | None = None) -> Energies: ...
+    def energies(self, queries: Queries, keys: Keys, bias: Bias | None = None) -> Energies:
+        """Return e_ij for each query and each source position."""
 
 
 class Additive(nn.Module):
-    """e_ij = v · tanh(W q + U h_j + V C_{i-1,j}); Bahdanau 2015 §3.1. `bias: true` is dl4mt's form.
-
-    On a CPU tanh x = 2 σ(2x) − 1: the sigmoid takes a fraction of the tanh's time there, and this is where most of a
-    step's elements are. In half precision small x would vanish beside σ's ½, and with them v's first gradients.
-    """
+    """e_ij = v · tanh(W q + U h_j + V C_{i-1,j}); Bahdanau 2015 §3.1. `bias: true` is dl4mt's form."""
 
     def __init__(self, *, query_size: int, annotation_size: int, attention_size: int, bias: bool = False):
         super().__init__()
@@ -45,30 +43,26 @@ class Additive(nn.Module):
         self.energy = nn.Parameter(torch.empty(attention_size))  # v
 
     def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys:
+        """Return U h_j."""
         return self.key(annotations)
 
     def energies(self, queries: Queries, keys: Keys, bias: Bias | None = None) -> Energies:
-        asked, keys = self.query(queries)[:, :, None], keys[:, None]  # sum: (B, beams, S, attention)
-        if not asked.is_cpu or asked.dtype not in (torch.float32, torch.float64):
-            inner = asked + keys if bias is None else asked + keys + bias
-            return torch.matmul(torch.tanh(inner), self.energy.to(inner.dtype))
-        doubled = torch.add(2 * asked, keys, alpha=2)
-        if bias is not None:
-            doubled = torch.add(doubled, bias, alpha=2)
-        return torch.matmul(torch.sigmoid(doubled), 2 * self.energy) - self.energy.sum()
+        """Return v · tanh(W q + keys + bias)."""
+        return additive_energies(self.energy, self.query(queries), keys, bias)
 
 
 class Concat(Additive):
-    """e_ij = v · tanh(W_q q + W_h h_j); Luong 2015 §3.1, where W [q; h_j] is written as one product.
+    """e_ij = v · tanh(W_q q + W_h h_j); Luong 2015 §3.1, which writes it as one product W [q; h_j].
 
-    `identity_source: true` leaves W_h out, as the paper's own code did (footnote 15); sizes must then agree.
+    `identity_source: true` leaves out W_h, as the paper's code does (footnote 15); the sizes must then be equal.
     """
 
     def __init__(self, *, query_size: int, annotation_size: int, attention_size: int, identity_source: bool = False):
         if identity_source and attention_size != annotation_size:
             raise ConfigurationError(
-                f"attention.score.identity_source adds h_j itself: attention.score.attention_size={attention_size} "
-                f"must equal encoder.annotation_size={annotation_size}"
+                f"attention.score.attention_size={attention_size}: must equal "
+                f"encoder.annotation_size={annotation_size}, because attention.score.identity_source=true adds h_j "
+                f"itself. Fix: attention.score.attention_size={annotation_size}"
             )
         super().__init__(query_size=query_size, annotation_size=annotation_size, attention_size=attention_size)
         if identity_source:
@@ -84,23 +78,24 @@ class Dot(nn.Module):
         super().__init__()
         if query_size != annotation_size:
             raise ConfigurationError(
-                f"attention=dot multiplies the query with the annotations: their sizes {query_size} and "
-                f"{annotation_size} must be equal; use attention=general, or change decoder.hidden_size or "
-                "encoder.annotation_size"
+                f"attention=dot: the query's size {query_size} and the annotation's size {annotation_size} must be "
+                "equal. Fix: attention=general, or change decoder.hidden_size or encoder.annotation_size"
             )
 
     def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys:
+        """Return h_j."""
         return annotations
 
     def energies(self, queries: Queries, keys: Keys, bias: Bias | None = None) -> Energies:
-        return _with_bias(torch.bmm(queries, keys.transpose(1, 2)), bias)
+        """Return q · h_j."""
+        return _add_bias(torch.bmm(queries, keys.transpose(1, 2)), bias)
 
 
 class General(nn.Module):
-    """e_ij = q · W h_j; Luong 2015 eq. 8. W h_j is projected once a sentence.
+    """e_ij = q · W h_j; Luong 2015 eq. 8.
 
-    `scaled: true` divides by √n, n the size of q, as Vaswani 2017 §3.2.1 does: one step of Adam moves all n² weights
-    by as much, and with them an energy so far that attention is nearly hard within two epochs (docs/mechanisms.md).
+    `scaled: true` divides by √n, where n is the size of q, as Vaswani 2017 §3.2.1 does.
+    Without it, Adam makes the attention nearly hard within two epochs (docs/mechanisms.md).
     """
 
     bias_size = 1
@@ -108,17 +103,22 @@ class General(nn.Module):
     def __init__(self, *, query_size: int, annotation_size: int, scaled: bool = False):
         super().__init__()
         self.scale = query_size**-0.5 if scaled else 1.0
-        self.key = nn.Linear(annotation_size, query_size, bias=False)
+        self.key = nn.Linear(annotation_size, query_size, bias=False)  # W
 
     def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys:
+        """Return W h_j, or W h_j / √n."""
         return self.scale * self.key(annotations)
 
-    energies = Dot.energies
+    def energies(self, queries: Queries, keys: Keys, bias: Bias | None = None) -> Energies:
+        """Return q · keys."""
+        return _add_bias(torch.bmm(queries, keys.transpose(1, 2)), bias)
 
 
 class Location(nn.Module):
-    """e_ij = row j of W_a q; Luong 2015 eq. 9. Rows beyond the sentence are unused, words beyond the rows are ignored
-    (footnote 6)."""
+    """e_ij = row j of W_a q; Luong 2015 eq. 9.
+
+    A short sentence leaves the last rows unused; words beyond the last row get no attention (footnote 6).
+    """
 
     bias_size = 1
 
@@ -126,17 +126,21 @@ class Location(nn.Module):
         super().__init__()
         if positions < 1:
             raise ConfigurationError(f"attention.score.positions={positions}: must be at least 1")
-        self.query = nn.Linear(query_size, positions, bias=False)
+        self.query = nn.Linear(query_size, positions, bias=False)  # W_a
 
     def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys:
-        return annotations  # only their number matters
+        """Return the annotations; only their number is used."""
+        return annotations
 
     def energies(self, queries: Queries, keys: Keys, bias: Bias | None = None) -> Energies:
+        """Return the rows of W_a q, and −inf beyond the last row."""
         rows = self.query(queries)
-        beyond = keys.shape[1] - rows.shape[2]
-        energies = nn.functional.pad(rows, (0, beyond), value=-torch.inf) if beyond > 0 else rows[:, :, : keys.shape[1]]
-        return _with_bias(energies, bias)
+        missing = keys.shape[1] - rows.shape[2]
+        energies = (
+            nn.functional.pad(rows, (0, missing), value=-torch.inf) if missing > 0 else rows[:, :, : keys.shape[1]]
+        )
+        return _add_bias(energies, bias)
 
 
-def _with_bias(energies: Energies, bias: Bias | None) -> Energies:
+def _add_bias(energies: Energies, bias: Bias | None) -> Energies:
     return energies if bias is None else energies + bias[..., 0]

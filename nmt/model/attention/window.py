@@ -1,7 +1,7 @@
-"""Windows: which source positions a step may attend to; Luong 2015 §3.2.
+"""Windows: the source positions that a step may attend to; Luong 2015 §3.2.
 
-Positions j count from 1 in the original left-to-right order, also where the encoder reads reversed; J is the number of
-source words, the end symbol left out. A window is cut at the sentence's ends.
+Positions j count from 1 in the original left-to-right order, also if the encoder reads the source reversed.
+J is the number of source words without the end symbol. A window ends at the sentence's ends.
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -11,71 +11,84 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
-from nmt.model.encoder import Encoded
-from nmt.model.tree import Tree, for_each_hypothesis
+from nmt.model.encoder import EncodedSource
+from nmt.model.tree import Tree, repeat_per_hypothesis
 
 
-class Sight(NamedTuple):
-    """What a step sees."""
+class WindowStep(NamedTuple):
+    """The window of one step."""
 
     inside: Bool[Tensor, "hypothesis source"]
-    factor: Float[Tensor, "hypothesis source"]  # what weights inside are multiplied by, without renormalising
+    factor: Float[Tensor, "hypothesis source"]  # multiplies the attention weights, which are not renormalised
     position: Float[Tensor, " hypothesis"]  # p_i
     state: Tree
 
 
 @runtime_checkable
 class Window(Protocol):
-    """What an attention needs of a window."""
+    """The interface of a window."""
 
-    def bind(self, source: Encoded) -> tuple[Tree, Tree]: ...
+    def bind(self, source: EncodedSource) -> tuple[Tree, Tree]:
+        """Return the values that are fixed for each sentence, and the first state."""
 
-    def look(self, query: Tensor, state: Tree, bound: Tree) -> Sight: ...
+    def locate(self, query: Tensor, state: Tree, bound: Tree) -> WindowStep:
+        """Return the window of this step."""
 
 
-class Bound(NamedTuple):
+class SourcePositions(NamedTuple):
+    """Positions and length of each sentence."""
+
     positions: Float[Tensor, "batch source"]  # 1, 2, …
-    words: Float[Tensor, " batch"]  # J
+    length: Float[Tensor, " batch"]  # J
 
 
-class _Local(nn.Module):
-    """[p − D, p + D]"""
+class _LocalWindow(nn.Module):
+    """[p_i − D, p_i + D].
+
+    Args:
+        half_width: D.
+        source_end: the source has an end symbol, which J leaves out.
+    """
 
     def __init__(self, *, half_width: int, source_end: bool):
         super().__init__()
         if half_width < 1:
             raise ConfigurationError(
-                f"attention.window.half_width={half_width}: must be at least 1, or a window may hold no word"
+                f"attention.window.half_width={half_width}: must be at least 1, because a smaller window may be empty"
             )
         self.half_width, self.source_end = half_width, source_end
 
-    def bind(self, source: Encoded) -> tuple[Bound, Tree]:
+    def bind(self, source: EncodedSource) -> tuple[SourcePositions, Tree]:
+        """Return positions and lengths, and an empty state."""
         numbers = torch.arange(1, source.mask.shape[1] + 1, device=source.mask.device, dtype=torch.float32)
-        return Bound(numbers.expand(source.mask.shape), source.mask.sum(1).float() - int(self.source_end)), ()
+        length = source.mask.sum(1).float() - int(self.source_end)
+        return SourcePositions(numbers.expand(source.mask.shape), length), ()
 
     def _inside(self, positions: Tensor, centre: Tensor) -> Bool[Tensor, "hypothesis source"]:
         return (positions - centre[:, None]).abs() <= self.half_width
 
 
-class Monotonic(_Local):
-    """local-m: p_i = min(i, J), so that no window is empty (nmt.matlab). The state is i."""
+class Monotonic(_LocalWindow):
+    """local-m: p_i = min(i, J), so that no window is empty (nmt.matlab). The state is the number of steps."""
 
-    def bind(self, source: Encoded) -> tuple[Bound, Tree]:
+    def bind(self, source: EncodedSource) -> tuple[SourcePositions, Tree]:
+        """Return positions and lengths, and i = 0."""
         bound, _ = super().bind(source)
-        return bound, torch.zeros_like(bound.words)
+        return bound, torch.zeros_like(bound.length)
 
-    def look(self, query: Float[Tensor, "hypothesis query"], state: Tensor, bound: Bound) -> Sight:
-        step = state + 1
-        positions, words = for_each_hypothesis(bound, step.shape[0])
-        position = torch.minimum(step, words)
+    def locate(self, query: Float[Tensor, "hypothesis query"], state: Tensor, bound: SourcePositions) -> WindowStep:
+        """Return the window around p_i = min(i, J)."""
+        step = state + 1  # i
+        positions, length = repeat_per_hypothesis(bound, step.shape[0])
+        position = torch.minimum(step, length)
         inside = self._inside(positions, position)
-        return Sight(inside, inside.to(query.dtype), position, step)
+        return WindowStep(inside, inside.to(query.dtype), position, step)
 
 
-class Predicted(_Local):
-    """local-p: p_i = J · σ(v_p · tanh(W_p q)), and a Gaussian around it; σ = D / 2 (eq. 10–11).
+class Predictive(_LocalWindow):
+    """local-p: p_i = J · σ(v_p · tanh(W_p q)), and a Gaussian around it with σ = D / 2 (eq. 10–11).
 
-    The window stands around floor(p_i); p_i learns through the Gaussian only.
+    The window is centred on floor(p_i), so the gradient reaches p_i through the Gaussian only.
     """
 
     def __init__(self, *, query_size: int, half_width: int, source_end: bool):
@@ -83,13 +96,15 @@ class Predicted(_Local):
         self.query = nn.Linear(query_size, query_size, bias=False)  # W_p
         self.energy = nn.Parameter(torch.empty(query_size))  # v_p
 
-    def look(self, query: Float[Tensor, "hypothesis query"], state: Tree, bound: Bound) -> Sight:
-        positions, words = for_each_hypothesis(bound, query.shape[0])
+    def locate(self, query: Float[Tensor, "hypothesis query"], state: Tree, bound: SourcePositions) -> WindowStep:
+        """Return the window around floor(p_i), with the Gaussian as its factor."""
+        positions, length = repeat_per_hypothesis(bound, query.shape[0])
         hidden = torch.tanh(self.query(query))
         energy = hidden @ self.energy.to(hidden.dtype)
-        # In float32 at least: bfloat16 has no number for every position beyond 256
-        position = words * torch.sigmoid(energy.to(torch.promote_types(energy.dtype, torch.float32)))
+        # in float32 at least, because bfloat16 cannot represent every integer above 256
+        energy = energy.to(torch.promote_types(energy.dtype, torch.float32))
+        position = length * torch.sigmoid(energy)  # p_i
         inside = self._inside(positions, position.detach().floor())
         # exp(−(j − p_i)² / 2σ²)
         gaussian = torch.exp(-((positions - position[:, None]) ** 2) / (2 * (self.half_width / 2) ** 2))
-        return Sight(inside, gaussian * inside, position, state)
+        return WindowStep(inside, gaussian * inside, position, state)

@@ -1,9 +1,8 @@
-"""Interactive attention: after each step the decoder writes into the source it reads; Meng 2016 §3.1.
+"""Interactive attention: after each step the decoder writes into the annotations; Meng 2016 §3.1.
 
     F_i = σ(W_F s_i),  U_i = σ(W_U s_i);   h_j ← h_j ⊙ (1 − w_ij F_i) + w_ij U_i        (eq. 12–13)
 
-w are the weights the step read with (`shared: true`, the paper's choice), or those of a score of their own, asked
-with s_i. The annotations become part of the state; the original ones are not kept.
+The annotations become part of the state, and the original ones are not kept.
 """
 
 from typing import Protocol, runtime_checkable
@@ -21,16 +20,26 @@ Weights = Float[Tensor, "hypothesis source"]
 
 @runtime_checkable
 class Writing(Protocol):
-    """What an attention needs of a writing: the annotations of the next step."""
+    """The interface of a writing."""
 
     shared: bool
 
     def __call__(
-        self, hidden: Float[Tensor, "hypothesis hidden"], annotations: Annotations, read: Weights, padding: Weights
-    ) -> Annotations: ...
+        self, hidden: Float[Tensor, "hypothesis hidden"], annotations: Annotations, alignment: Weights, padding: Weights
+    ) -> Annotations:
+        """Return the annotations of the next step."""
 
 
 class Interactive(nn.Module):
+    """The write of NMT_IA.
+
+    Args:
+        annotation_size: size of h_j.
+        hidden_size: size of s_i.
+        shared: w_ij are the attention weights α_ij (as in the paper); else a second score of h_j and s_i gives them.
+        score: that second score; unused if shared.
+    """
+
     def __init__(self, *, annotation_size: int, hidden_size: int, shared: bool, score: Score):
         super().__init__()
         self.shared = shared
@@ -40,13 +49,20 @@ class Interactive(nn.Module):
             self.score = score
 
     def forward(
-        self, hidden: Float[Tensor, "hypothesis hidden"], annotations: Annotations, read: Weights, padding: Weights
+        self, hidden: Float[Tensor, "hypothesis hidden"], annotations: Annotations, alignment: Weights, padding: Weights
     ) -> Annotations:
-        """`read`: the weights α_i; `padding`: 0 at real positions, −inf elsewhere."""
-        weights = read if self.shared else self._own_weights(hidden, annotations, padding)
-        forget, update = torch.sigmoid(self.forget(hidden)), torch.sigmoid(self.update(hidden))
+        """Return the annotations of the next step.
+
+        Args:
+            hidden: s_i.
+            annotations: h_j.
+            alignment: α_i of this step.
+            padding: 0 at real positions, −inf at padding.
+        """
+        weights = alignment if self.shared else self._write_weights(hidden, annotations, padding)
+        forget, update = torch.sigmoid(self.forget(hidden)), torch.sigmoid(self.update(hidden))  # F_i, U_i
         return erase_and_add(annotations.to(forget.dtype), weights, forget, update)
 
-    def _own_weights(self, hidden: Tensor, annotations: Annotations, padding: Weights) -> Weights:
+    def _write_weights(self, hidden: Tensor, annotations: Annotations, padding: Weights) -> Weights:
         energies = self.score.energies(hidden[:, None], self.score.bind(annotations))[:, 0]
         return torch.softmax(energies + padding, dim=1)

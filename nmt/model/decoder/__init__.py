@@ -1,5 +1,8 @@
-"""Decoders: one step function each, called alike by training and by search.
+"""Decoders. Training and search call the same three functions.
 
-`begin(source)` binds attention and memory and gives the first state; `prepare(embedded)` does for all words at once
-what needs no state; `step(inputs, state, bound)` does only what must be sequential. States are values (see `tree`).
+    begin(source): bind attention and memory, and compute the first state
+    prepare(embedded): compute everything that needs the target words but no state, for all steps at once
+    step(inputs, state, bound): compute one step; only what is sequential
+
+A new decoder defines these three functions. States are values, never attributes (see `tree.py`).
 """

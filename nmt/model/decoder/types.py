@@ -1,4 +1,4 @@
-"""What decoders pass around."""
+"""The values that decoders take and return."""
 
 from typing import Any, NamedTuple
 
@@ -8,27 +8,27 @@ from torch import Tensor
 from nmt.model.tree import Tree
 
 
-class Bound(NamedTuple):
-    """What is fixed for a sentence; first dimension: sentences."""
+class DecoderBound(NamedTuple):
+    """Values that are fixed for each sentence."""
 
     attention: Tree
     memory: Tree
 
 
-class State(NamedTuple):
-    """What changes with every word; first dimension: hypotheses."""
+class DecoderState(NamedTuple):
+    """Values that change at every step."""
 
-    hidden: Any
+    hidden: Any  # s_i; of the `luong` decoder a LuongHidden
     attention: Tree
     memory: Tree
 
 
 class Features(NamedTuple):
-    """What the readout makes a prediction from, beside the previous word."""
+    """The inputs of the readout, beside the previous word."""
 
     state: Float[Tensor, "*hypotheses state"]
     context: Float[Tensor, "*hypotheses context"]
 
 
-# Always an `alignment`; more where a mechanism has more to show. After the hypotheses come the source positions, or 1.
+# "alignment", and further values of the mechanisms; (N, …), where … are source positions, or 1
 Trace = dict[str, Tensor]

@@ -1,4 +1,4 @@
-"""A value over several runs: mean ± standard deviation."""
+"""The mean and the standard deviation of a value over several runs."""
 
 from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
@@ -7,18 +7,22 @@ from typing import Any
 from nmt.report.load.safe_files import is_number
 
 
-def spread(values: Sequence[Any]) -> dict[str, Any] | None:
-    """Of what there is, and `of` how many where some have none; the deviation of several alone."""
+def mean_and_deviation(values: Sequence[Any]) -> dict[str, Any] | None:
+    """Return the mean of the numbers, and their deviation if there are several; None without a number.
+
+    `of` says how many values are numbers, if not all are.
+    """
     numbers = [float(value) for value in values if is_number(value)]
     if not numbers:
         return None
-    found = {"mean": mean(numbers)} | ({"deviation": stdev(numbers)} if len(numbers) > 1 else {})
-    return found | ({"of": [len(numbers), len(values)]} if len(numbers) < len(values) else {})
+    summary = {"mean": mean(numbers)} | ({"deviation": stdev(numbers)} if len(numbers) > 1 else {})
+    return summary | ({"of": [len(numbers), len(values)]} if len(numbers) < len(values) else {})
 
 
-def shown(found: Mapping[str, Any] | None, digits: int = 2) -> str:
-    if found is None:
+def format_mean(summary: Mapping[str, Any] | None, digits: int = 2) -> str:
+    """Write mean ± deviation; an empty string without a mean."""
+    if summary is None:
         return ""
-    deviation = f" ± {found['deviation']:,.{digits}f}" if "deviation" in found else ""
-    some = "({} of {})".format(*found["of"]) if "of" in found else ""
-    return f"{found['mean']:,.{digits}f}{deviation} {some}".rstrip()
+    deviation = f" ± {summary['deviation']:,.{digits}f}" if "deviation" in summary else ""
+    count = "({} of {})".format(*summary["of"]) if "of" in summary else ""
+    return f"{summary['mean']:,.{digits}f}{deviation} {count}".rstrip()

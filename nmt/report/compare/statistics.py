@@ -1,216 +1,187 @@
-"""What the page, the Markdown and the JSON say of systems set side by side: scores, rates and how sure they are."""
+"""Compute the tables of a comparison: scores, differences to the baseline and how certain they are.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+The page, the Markdown and the JSON show the same tables.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nmt.data.vocabulary import END, SPECIAL
-from nmt.evaluation import alignment_error
-from nmt.evaluation import over_under_translation as adequacy
+from nmt.evaluation import alignment_error, over_under_translation
 from nmt.evaluation.by_length import BOUNDS, compare_by_length, compare_longer
-from nmt.evaluation.significance import compare_rates, compare_systems, over_seeds, spread_over_seeds
-from nmt.report.compare.mean_std import spread
-from nmt.report.compare.systems import Compared, Field, System, not_independent
+from nmt.evaluation.significance import compare_rates, compare_systems, p_over_seeds, spread_over_seeds
+from nmt.report.compare.mean_std import mean_and_deviation
+from nmt.report.compare.systems import ComparedSystems, System
+from nmt.report.load.evaluated_runs import EvaluatedRun
 from nmt.report.load.evaluation import Sentence
-from nmt.report.load.run_folder import RunFolder
-from nmt.report.load.safe_files import is_number, showable
+from nmt.report.load.learning_curves import SPEED, Curves
+from nmt.report.load.safe_files import is_number, make_json_safe
 
 LOWER_IS_BETTER = ("ter", "tb", "words_", "source_unattended", "loss", "perplexity", "aer", "saer", "repeated_")
-BEST_AT_1 = ("length_ratio",)
-NEITHER = ("attention_entropy",)  # more is not better, nor less
-TESTED = ("words_too_often", "words_left_out", "repeated_1grams", "repeated_2grams")  # of `adequacy.MEASURES`, with p
-SURE = 1  # among what alignment error is made of: the number of sure links
-SHORT_BOUNDS = (5, 10, 15, 20, 25, 30)  # where few sources are longer
+BETTER = {"length_ratio": "nearest 1", "attention_entropy": "neither"}  # of others: lower, or higher
+TESTED = ("words_too_often", "words_left_out", "repeated_1grams", "repeated_2grams", "aer", "saer")  # rates with p
+TESTS = (  # of a difference in BLEU, as in compare.json
+    "difference", "difference_low", "difference_high", "p_bootstrap", "p_randomization", "p_sign", "better", "worse"
+)  # fmt: skip
+SURE = 1  # the column of the number of sure links, in the counts of the alignment error
+SHORT_BOUNDS = (5, 10, 15, 20, 25, 30)  # of buckets by length, if few sources are longer
 LONG = 30
 
+Rates = dict[str, dict[str, dict[str, Any]]]  # by system and measure
 
-def tabulated(found: Field, resamples: int, together: int = 1) -> dict[str, Any]:
-    first = found.baseline.members[0].on
-    drawing = {"resamples": resamples, "together": together}
-    differences = _differences(found, drawing)
-    over = spread_over_seeds(system.bleu_by_training for system in found.systems)
+
+def compute_tables(
+    compared: ComparedSystems, curves: Mapping[Path, Curves], notes: list[dict[str, str]], drawing: dict[str, int]
+) -> dict[str, Any]:
+    """Return the content of compare.json, with the curves of each run's folder and the notes of loading.
+
+    Intervals and p are of `resamples` of the test set, in which `together` consecutive sentences are drawn as one.
+    """
+    first = compared.baseline.members[0].evaluation
+    differences = _compute_differences(compared, drawing)
+    over_seeds = spread_over_seeds(system.bleu_by_training for system in compared.systems)
+    metrics = {run.best.get("metric") for run in compared.runs} - {None}  # that chose the best checkpoints
+    gold = {_find_gold(run) for run in compared.runs}
+    has_same_gold = len(gold) == 1 and None not in gold
     tables = {
-        "test": found.test,
+        "test": compared.test,
         "sentences": len(first.sentences),
         "signature": first.signatures.get("bleu", ""),
-        "baseline": found.baseline.name,
+        "baseline": compared.baseline.name,
         **drawing,
-        "scores": _score_names(found.runs),
-        "validation": _monitored(found.runs),
-        "spread_over_seeds": over._asdict() if over else None,
-        "settings": list(found.systems[0].settings),
-        "systems": [_row(system, differences.get(system.name)) for system in found.systems],
-        **_by_length(found, resamples),
-        "adequacy": _adequacy(found, drawing),
-        "alignment": _alignment(found, drawing),
-        "not_compared": [one._asdict() for one in found.left_out],
-        "notes": [
-            *({"run": one.name, "note": note} for one in found.runs for note in one.run.notes),
-            *({"run": one.name, "note": note} for system in found.systems for one, note in not_independent(system)),
-            *({"run": one.name, "note": note} for one, note in _of_other_code(found)),
-            *({"run": one.name, "note": note} for one, note in _gone_on_with(found)),
-            *({"run": one.name, "note": note} for one, note in _of_other_gold(found)),
-        ],
+        "scores": _describe_scores(compared.runs),
+        "validation": metrics.pop() if len(metrics) == 1 else None,
+        "spread_over_seeds": over_seeds._asdict() if over_seeds else None,
+        "settings": list(compared.systems[0].settings),
+        "systems": [_make_row(system, differences.get(system.name), curves) for system in compared.systems],
+        **_compute_by_length(compared, drawing["resamples"]),
+        "adequacy": _compute_rates(compared, "adequacy", over_under_translation, drawing),
+        "alignment": _compute_rates(compared, "alignment_counts", alignment_error, drawing) if has_same_gold else {},
+        "not_compared": [one._asdict() for one in compared.left_out],
+        "notes": [*notes, *({"run": run.name, "note": note} for run, note in _note_unlike_runs(compared))],
     }
-    return showable(tables)
+    return make_json_safe(tables)
 
 
-def _of_other_code(found: Field) -> Iterator[tuple[Compared, str]]:
-    """What is told apart is then not the settings alone."""
-    first = found.baseline.members[0]
-    for one in found.runs:
-        if None not in (one.run.code, first.run.code) and one.run.code != first.run.code:
-            yield one, f"trained by other code of nmt/model or nmt/training than {first.name}"
+def _note_unlike_runs(compared: ComparedSystems) -> Iterator[tuple[EvaluatedRun, str]]:
+    """Yield the runs that differ from the others in more than their settings, with a note."""
+    for system in compared.systems:
+        for run, other in system.find_repeated_seeds():
+            reason = f"has the seed of {other.name}, {run.settings.seed}, and all else alike"
+            yield run, f"{reason}: shown, but in no mean, ± or p"
+    first = compared.baseline.members[0]
+    code = first.summary.get("code")
+    for run in compared.runs:
+        if None not in (code, run.summary.get("code")) and run.summary["code"] != code:
+            yield run, f"trained by other code of nmt/model or nmt/training than {first.name}"
+    for run in compared.runs:
+        if checkpoint := run.summary.get("went_on_with"):
+            yield run, f"went on with {checkpoint}: was not trained by its settings and data alone"
+    for run in compared.runs:
+        if None not in (_find_gold(run), _find_gold(first)) and _find_gold(run) != _find_gold(first):
+            yield run, f"its alignments were compared with others made by hand than those of {first.name}"
 
 
-def _gone_on_with(found: Field) -> Iterator[tuple[Compared, str]]:
-    for one in found.runs:
-        if checkpoint := one.run.summary.get("went_on_with"):
-            yield one, f"went on with {checkpoint}: was not trained by its settings and data alone"
+def _find_gold(run: EvaluatedRun) -> bytes | None:
+    """Return the sure links of each sentence, which identify alignments made by hand; None if there are none."""
+    counts = run.evaluation.alignment_counts
+    return None if counts is None else counts[:, SURE].tobytes()
 
 
-def _of_other_gold(found: Field) -> Iterator[tuple[Compared, str]]:
-    first = found.baseline.members[0]
-    for one in found.runs:
-        given = (one.on.alignment_counts, first.on.alignment_counts)
-        if all(counts is not None for counts in given) and not _same_gold(given):
-            yield one, f"its alignments were compared with others made by hand than those of {first.name}"
+def _describe_scores(runs: Sequence[EvaluatedRun]) -> list[dict[str, str]]:
+    names = dict.fromkeys(name for run in runs for name in run.evaluation.scores)
+    signatures = {name: signature for run in runs for name, signature in run.evaluation.signatures.items()}
+    better = {name: BETTER.get(name, "lower" if name.startswith(LOWER_IS_BETTER) else "higher") for name in names}
+    return [{"name": name, "better": better[name], "signature": signatures.get(name, "")} for name in names]
 
 
-def _same_gold(given: Sequence[np.ndarray]) -> bool:
-    return len({one[:, SURE].tobytes() for one in given}) == 1
-
-
-def _score_names(runs: Sequence[Compared]) -> list[dict[str, str]]:
-    names = dict.fromkeys(name for one in runs for name in one.on.scores)
-    signatures = {name: signed for one in runs for name, signed in one.on.signatures.items()}
-    return [
-        {
-            "name": name,
-            "better": _better(name),
-            "signature": signatures.get(name, ""),
-        }
-        for name in names
-    ]
-
-
-def _monitored(runs: Sequence[Compared]) -> str | None:
-    """What all runs chose their best checkpoint by; None where it is not the same."""
-    names = {one.run.best.get("metric") for one in runs} - {None}
-    return names.pop() if len(names) == 1 else None
-
-
-def _better(score: str) -> str:
-    if score in NEITHER:
-        return "neither"
-    return "nearest 1" if score in BEST_AT_1 else "lower" if score.startswith(LOWER_IS_BETTER) else "higher"
-
-
-def _row(system: System, difference: dict[str, Any] | None) -> dict[str, Any]:
-    members = system.once_a_seed
-    names = dict.fromkeys(name for one in members for name in one.on.scores)
-    summaries = [one.run.summary for one in members]
+def _make_row(system: System, difference: dict[str, Any] | None, curves: Mapping[Path, Curves]) -> dict[str, Any]:
+    members = system.independent
+    scores = [member.evaluation.scores for member in members]
+    summaries = [member.summary for member in members]
     parameters = summaries[0].get("parameters")
     total = parameters.get("total") if isinstance(parameters, Mapping) else None
     return {
         "system": system.name,
-        "runs": [one.name for one in members],
-        "seeds": [one.run.seed for one in members],
-        "scores": {name: spread([one.on.scores.get(name) for one in members]) for name in names},
+        "runs": [member.name for member in members],
+        "seeds": [member.settings.seed for member in members],
+        "scores": {
+            name: mean_and_deviation([of_run.get(name) for of_run in scores])
+            for name in dict.fromkeys(name for of_run in scores for name in of_run)
+        },
         "difference": difference,
-        "validation": spread([one.run.best.get("score") for one in members]),
+        "validation": mean_and_deviation([member.best.get("score") for member in members]),
         "parameters": total if is_number(total) else None,
-        "tokens_per_second": spread([_speed(one.run) for one in members]),
-        "seconds": spread([summary.get("wall_seconds") for summary in summaries]),
-        "steps": spread([summary.get("steps") for summary in summaries]),
+        "tokens_per_second": mean_and_deviation([_find_speed(member, curves) for member in members]),
+        "seconds": mean_and_deviation([summary.get("wall_seconds") for summary in summaries]),
+        "steps": mean_and_deviation([summary.get("steps") for summary in summaries]),
         "settings": system.settings,
     }
 
 
-def _speed(run: RunFolder) -> float | None:
-    last = run.summary.get("last")
-    return run.curves.speed or (last.get("train/tokens_per_second") if isinstance(last, Mapping) else None)
+def _find_speed(member: EvaluatedRun, curves: Mapping[Path, Curves]) -> float | None:
+    last = member.summary.get("last")
+    return curves[member.folder].speed or (last.get(SPEED) if isinstance(last, Mapping) else None)
 
 
-def _differences(found: Field, drawing: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-    """To the baseline, of all systems but itself: over sentences, and over seeds."""
-    own = found.baseline
-    others = [system for system in found.systems if system is not own]
+def _compute_differences(compared: ComparedSystems, drawing: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    """Return each system's difference to the baseline in BLEU, tested over sentences and over seeds."""
+    baseline = compared.baseline
+    others = [system for system in compared.systems if system is not baseline]
     if not others:
         return {}
-    statistics = {system.name: system.statistics for system in others}
-    by_sentence = compare_systems(own.statistics, statistics, **drawing)
-    by_seed = over_seeds(own.bleu_by_training, {system.name: system.bleu_by_training for system in others})
+    statistics = {system.name: system.stack_counts("statistics") for system in others}
+    _, *by_sentence = compare_systems(baseline.stack_counts("statistics"), statistics, **drawing)
+    by_seed = p_over_seeds(baseline.bleu_by_training, {system.name: system.bleu_by_training for system in others})
     return {
         system.name: {
-            "bleu": system.bleu - own.bleu,
-            "by_sentence": _by_sentence(by_sentence[place]),
+            "bleu": system.bleu - baseline.bleu,
+            "by_sentence": {name: getattr(comparison, name) for name in TESTS},
             "p_seeds": by_seed[system.name],
         }
-        for place, system in enumerate(others, start=1)
+        for system, comparison in zip(others, by_sentence, strict=True)
     }
 
 
-def _by_sentence(comparison: Any) -> dict[str, Any]:
-    kept = ("difference", "difference_low", "difference_high", "p_bootstrap", "p_randomization", "p_sign")
-    return {name: getattr(comparison, name) for name in (*kept, "better", "worse")}
+def _compute_rates(compared: ComparedSystems, name: str, module: Any, drawing: Mapping[str, int]) -> Rates:
+    """Return the measures that a module computes of these counts, and their differences to the baseline."""
+    counts = {system.name: system.stack_counts(name) for system in compared.systems}
+    baseline = compared.baseline.name
+    by_sentence = compare_rates(counts[baseline], counts, module.compute_measures, **drawing)
+    by_run = {name: module.compute_measures(of_system.sum(1)) for name, of_system in counts.items()}
+    rates: Rates = {name: {} for name in counts}
+    for place, measure in enumerate(module.MEASURES):
+        if measure in TESTED:
+            values = {one.name: one.by_training(by_run[one.name][:, place].tolist()) for one in compared.systems}
+            by_seed = p_over_seeds(values.pop(baseline), values)
+            for name, of_system in by_sentence.items():
+                rates[name][measure] = of_system[place]._asdict() | {"p_seeds": by_seed.get(name)}
+    return rates
 
 
-def _adequacy(found: Field, drawing: Mapping[str, int]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Over- and under-translation of each system."""
-    counts = {system.name: np.array([one.on.adequacy for one in system.once_a_seed]) for system in found.systems}
-    places = {measure: adequacy.MEASURES.index(measure) for measure in TESTED}
-    return _rates(found, counts, adequacy.in_per_cent, places, drawing)
-
-
-def _alignment(found: Field, drawing: Mapping[str, int]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Alignment errors, where all have them and of the same gold."""
-    given = [one.on.alignment_counts for one in found.runs]
-    if any(one is None for one in given) or not _same_gold(given):
-        return {}
-    counts = {
-        system.name: np.array([one.on.alignment_counts for one in system.once_a_seed]) for system in found.systems
-    }
-    places = {measure: place for place, measure in enumerate(alignment_error.MEASURES)}
-    return _rates(found, counts, alignment_error.in_per_cent, places, drawing)
-
-
-def _rates(
-    found: Field,
-    counts: Mapping[str, np.ndarray],
-    in_per_cent: Callable[[np.ndarray], np.ndarray],
-    places: Mapping[str, int],
-    drawing: Mapping[str, int],
-) -> dict[str, dict[str, dict[str, Any]]]:
-    """Measures, by their places in what `in_per_cent` makes of each system's counts; the baseline's differ from
-    themselves by nothing."""
-    rates = compare_rates(counts[found.baseline.name], counts, in_per_cent, **drawing)
-    of_runs = {name: in_per_cent(of_system.sum(1)) for name, of_system in counts.items()}
-    told: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in counts}
-    for measure, place in places.items():
-        values = {one.name: one.by_training(of_runs[one.name][:, place].tolist()) for one in found.systems}
-        by_seed = over_seeds(values.pop(found.baseline.name), values)
-        for name, of_system in rates.items():
-            told[name][measure] = of_system[place]._asdict() | {"p_seeds": by_seed.get(name)}
-    return told
-
-
-def _length(sentence: Sentence) -> int:
-    """In source words, without the end that a source may have; in the source's own where none are known."""
+def _count_source_words(sentence: Sentence) -> int:
+    """Return the number of source words, without an end symbol; words between spaces if the words are not known."""
     words = sentence.source_words
     return len(words) - (words[-1] == SPECIAL[END]) if words else len(sentence.source.split())
 
 
-def _by_length(found: Field, resamples: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Lengths are those of the baseline's source words."""
-    lengths = [_length(one) for one in found.baseline.members[0].on.sentences]
+def _compute_by_length(compared: ComparedSystems, resamples: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Return BLEU by the length of the baseline's sources, and the gains on longer sentences."""
+    lengths = [_count_source_words(sentence) for sentence in compared.baseline.members[0].evaluation.sentences]
     bounds = BOUNDS if np.percentile(lengths, 95) > LONG else SHORT_BOUNDS
-    own, statistics = found.baseline.statistics, {system.name: system.statistics for system in found.systems}
-    told = compare_by_length(lengths, own, statistics, bounds=bounds, resamples=resamples)
-    others = {name: of_system for name, of_system in statistics.items() if name != found.baseline.name}
-    longer = compare_longer(lengths, own, others, bounds=bounds, resamples=resamples)
+    options = {"bounds": bounds, "resamples": resamples}
+    statistics = {system.name: system.stack_counts("statistics") for system in compared.systems}
+    baseline = statistics[compared.baseline.name]
+    by_length = compare_by_length(lengths, baseline, statistics, **options)
+    others = {name: of_system for name, of_system in statistics.items() if name != compared.baseline.name}
+    longer = compare_longer(lengths, baseline, others, **options)
     return {
-        "by_length": {name: [bucket._asdict() | apart._asdict() for bucket, apart in of] for name, of in told.items()},
-        "longer": {name: [one._asdict() for one in of_system] for name, of_system in longer.items()},
+        "by_length": {
+            name: [bucket._asdict() | difference._asdict() for bucket, difference in buckets]
+            for name, buckets in by_length.items()
+        },
+        "longer": {name: [gain._asdict() for gain in gains] for name, gains in longer.items()},
     }

@@ -1,27 +1,40 @@
-"""A run on a test set, as `evaluate.py` left it: scores, how they were counted, sentences."""
+"""Read a run on a test set, as evaluate.py left it: scores, how they were counted, and the sentences."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from sacrebleu.metrics import BLEU
 
 from nmt.errors import first_line
 from nmt.evaluation.alignment_error import COUNTS
-from nmt.evaluation.bleu import sentence_statistics, words_of
-from nmt.evaluation.over_under_translation import sentence_counts
+from nmt.evaluation.bleu import ORDER, sentence_statistics, split_words
+from nmt.evaluation.over_under_translation import count_errors
 from nmt.report.load.safe_files import UnreadableError, is_number, read_json, read_text
-from nmt.runs.folder import changes_of_test
-from nmt.search.settings import BESIDE
+from nmt.runs.folder import BEST, SCORES, changes_of_test
+from nmt.search.settings import EVALUATION_DEFAULTS, Search
 
-AT_HAND = ("none", "13a", "intl", "zh", "char")  # tokenisers of sacrebleu that need nothing else
+INCLUDED_TOKENIZERS = ("none", "13a", "intl", "zh", "char")  # of sacrebleu; others need further packages
+DEFAULTS = {  # how a run is evaluated unless scores.json has other settings
+    **{f"search.{key}": value for key, value in asdict(Search()).items()}, **EVALUATION_DEFAULTS, "checkpoint": BEST
+}  # fmt: skip
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint's file name and its step."""
+
+    name: str
+    step: int
 
 
 class Sentence(NamedTuple):
+    """A sentence of a test set, and its translation."""
+
     source: str
     reference: str
     hypothesis: str
@@ -30,102 +43,133 @@ class Sentence(NamedTuple):
     further_references: list[str]
 
 
-@dataclass
-class Evaluated:
+@dataclass(frozen=True, eq=False)
+class Evaluation:
     """A run on a test set."""
 
     scores: dict[str, float]
     signatures: dict[str, str]
-    search: dict[str, Any]
+    search: dict[str, Any]  # search.beam, unknown, checkpoint, …
+    tokenization: dict[str, Any]  # of BLEU: tokenize, lowercase
+    checkpoint: Checkpoint | None  # None: an ensemble's, or not stored
+    text_overrides: list[str]  # arguments of evaluate.py that changed the text of the test set
+    alignment_counts: np.ndarray | None  # (sentence, counts) of the alignment error
     sentences: list[Sentence]
-    alignments: Path
     digest: str  # of sources and references
-    weights: tuple[str, int] | None  # the checkpoint's name and step; None: an ensemble's, or not said
-    counted: dict[str, Any]  # how BLEU was; empty: its signature alone says so
-    alignment_counts: np.ndarray | None  # (sentence, what alignment error is made of), where there is gold
-    other_text: list[str]  # what evaluate.py was told that made it another than the test set of this name
+    alignments: Path
 
     @property
     def hypotheses(self) -> list[str]:
+        """The translation of each sentence."""
         return [sentence.hypothesis for sentence in self.sentences]
 
     @property
     def references(self) -> list[list[str]]:
-        of_each = ([sentence.reference, *sentence.further_references] for sentence in self.sentences)
-        return [list(lines) for lines in zip(*of_each, strict=True)]
+        """All first references, then all second ones, and so on."""
+        by_sentence = ([sentence.reference, *sentence.further_references] for sentence in self.sentences)
+        return [list(lines) for lines in zip(*by_sentence, strict=True)]
 
     @cached_property
     def statistics(self) -> np.ndarray:
-        """(sentence, 10): what BLEU is made of."""
-        return sentence_statistics(self.hypotheses, self.references, **self.counting)
+        """(sentence, counts) of BLEU."""
+        return sentence_statistics(self.hypotheses, self.references, **self.tokenization)
+
+    @cached_property
+    def sentence_bleu(self) -> np.ndarray:
+        """The smoothed BLEU of each sentence, over the n-grams that it is long enough for."""
+        rows = self.statistics.tolist()
+        counts = [(ngrams[:ORDER], ngrams[ORDER:], words, references) for words, references, *ngrams in rows]
+        return np.array([BLEU.compute_bleu(*row, smooth_method="exp", effective_order=True).score for row in counts])
 
     @cached_property
     def adequacy(self) -> np.ndarray:
-        """(sentence, 7): what over- and under-translation are made of, in words as BLEU counts them."""
-        said = words_of(self.hypotheses, **self.counting)
-        wanted = words_of([sentence.reference for sentence in self.sentences], **self.counting)
-        return np.array([sentence_counts(*words) for words in zip(said, wanted, strict=True)])
-
-    @property
-    def counting(self) -> dict[str, Any]:
-        """How BLEU was counted: nrefs:1|case:lc|tok:13a, unless it is told: some tokenisers are called otherwise."""
-        if {"tokenize", "lowercase"} <= set(self.counted):
-            return {name: self.counted[name] for name in ("tokenize", "lowercase")}
-        said = dict(part.split(":", 1) for part in self.signatures.get("bleu", "").split("|") if ":" in part)
-        return {"tokenize": said.get("tok", "13a"), "lowercase": said.get("case") == "lc"}
+        """(sentence, counts) of over- and under-translation, in words as BLEU counts them."""
+        hypotheses = split_words(self.hypotheses, **self.tokenization)
+        references = split_words([sentence.reference for sentence in self.sentences], **self.tokenization)
+        return np.array([count_errors(*words) for words in zip(hypotheses, references, strict=True)])
 
 
-def read_evaluated(folder: Path) -> Evaluated:
-    where = folder.name
-    stored = read_json(folder / "scores.json", f"{where}/scores.json")
-    scores, signatures = scores_of(stored, f"{where}/scores.json")
-    sentences = read_sentences(folder / "sentences.jsonl", f"{where}/sentences.jsonl")
+def read_evaluation(folder: Path) -> Evaluation:
+    """Read the folder of a test set; raise UnreadableError if it is damaged."""
+    where = f"{folder.name}/{SCORES}"
+    stored = read_json(folder / SCORES, where)
+    scores, signatures = parse_scores(stored, where)
+    sentences = read_sentences(folder / "sentences.jsonl", f"{folder.name}/sentences.jsonl")
     if stored.get("sentences") != len(sentences):
         raise UnreadableError(
-            f"{where}/scores.json is of {stored.get('sentences')} sentences, sentences.jsonl of {len(sentences)}; "
-            "evaluate it again"
+            f"{where} is of {stored.get('sentences')} sentences, sentences.jsonl of {len(sentences)}; evaluate it again"
         )
-    digest = digest_of((one.source, one.reference, *one.further_references) for one in sentences)
-    weights = checkpoint_of(stored.get("members"))
-    counted = stored.get("counted") if isinstance(stored.get("counted"), dict) else {}
-    aligned = _alignment_counts(stored.get("alignment_counts"), len(sentences), f"{where}/scores.json")
-    found = Evaluated(
-        scores,
-        signatures,
-        searched(stored),
-        sentences,
-        folder / "alignments.npz",
-        digest,
-        weights,
-        counted,
-        aligned,
-        other_text(stored, where),
+    evaluation = Evaluation(
+        scores=scores,
+        signatures=signatures,
+        search=parse_search(stored),
+        tokenization=_parse_tokenization(stored, signatures),
+        checkpoint=parse_checkpoint(stored.get("members")),
+        text_overrides=parse_text_overrides(stored, folder.name),
+        alignment_counts=_parse_alignment_counts(stored, len(sentences), where),
+        sentences=sentences,
+        digest=compute_digest((one.source, one.reference, *one.further_references) for one in sentences),
+        alignments=folder / "alignments.npz",
     )
-    if found.counting["tokenize"] not in AT_HAND:
-        try:
-            _ = found.statistics  # counted once, and kept
-        except Exception as error:  # each tokeniser fails in a way of its own
-            tok = found.counting["tokenize"]
-            raise UnreadableError(f"BLEU with tok:{tok} cannot be counted here ({first_line(error)})") from None
-    return found
+    tokenizer = evaluation.tokenization["tokenize"]
+    try:
+        if tokenizer not in INCLUDED_TOKENIZERS:
+            _ = evaluation.statistics
+    except Exception as error:  # each tokenizer raises errors of other types
+        raise UnreadableError(f"BLEU with tok:{tokenizer} cannot be counted here ({first_line(error)})") from None
+    return evaluation
 
 
-def searched(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """How, setting by setting: search.beam, unknown, …; and by which checkpoint."""
+def parse_scores(stored: Mapping[str, Any], where: str) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the scores of a scores.json by name, and the signatures of those that have one."""
+    entries = stored.get("scores")
+    if not isinstance(entries, Mapping):
+        raise UnreadableError(f"{where} holds no scores; evaluate it again")
+    values = {name: entry.get("score") if isinstance(entry, Mapping) else entry for name, entry in entries.items()}
+    scores = {name: float(value) for name, value in values.items() if is_number(value)}
+    if "bleu" not in scores:
+        raise UnreadableError(f"{where} holds no BLEU; evaluate it again")
+    signatures = {name: entry.get("signature") for name, entry in entries.items() if isinstance(entry, Mapping)}
+    return scores, {name: signature for name, signature in signatures.items() if isinstance(signature, str)}
+
+
+def parse_search(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of an evaluation: search.beam, unknown, …, and the checkpoint's file name."""
     search = stored.get("search") if isinstance(stored.get("search"), dict) else {}
-    how = {f"search.{key}": value for key, value in search.items()}
-    weights = checkpoint_of(stored.get("members"))
-    by = {"checkpoint": weights[0]} if weights else {}
-    return how | by | {name: stored[name] for name in BESIDE if name in stored}
+    settings = {f"search.{key}": value for key, value in search.items()}
+    checkpoint = parse_checkpoint(stored.get("members"))
+    settings |= {"checkpoint": checkpoint.name} if checkpoint else {}
+    return settings | {name: stored[name] for name in EVALUATION_DEFAULTS if name in stored}
 
 
-def other_text(stored: Mapping[str, Any], test: str) -> list[str]:
-    told = stored.get("data_overrides")
-    return changes_of_test(test, map(str, told)) if isinstance(told, list) else []
+def _parse_tokenization(stored: Mapping[str, Any], signatures: Mapping[str, str]) -> dict[str, Any]:
+    """Return how BLEU was counted: `tokenize` and `lowercase`.
+
+    Older files have only the signature, nrefs:1|case:lc|tok:13a, in which some tokenizers have other names.
+    """
+    counted = stored.get("counted")
+    if isinstance(counted, dict) and {"tokenize", "lowercase"} <= set(counted):
+        return {name: counted[name] for name in ("tokenize", "lowercase")}
+    parts = dict(part.split(":", 1) for part in signatures.get("bleu", "").split("|") if ":" in part)
+    return {"tokenize": parts.get("tok", "13a"), "lowercase": parts.get("case") == "lc"}
 
 
-def _alignment_counts(rows: Any, sentences: int, where: str) -> np.ndarray | None:
-    """As they were written, a line a sentence; runs evaluated earlier have none."""
+def parse_text_overrides(stored: Mapping[str, Any], test: str) -> list[str]:
+    """Return the arguments of evaluate.py that changed the sentences or references of the test set."""
+    overrides = stored.get("data_overrides")
+    return changes_of_test(test, map(str, overrides)) if isinstance(overrides, list) else []
+
+
+def parse_checkpoint(members: Any) -> Checkpoint | None:
+    """Return the checkpoint of a single member; None for an ensemble, or if its name or step is missing."""
+    match members:
+        case [{"checkpoint": str(path), "step": int(step)}]:
+            return Checkpoint(Path(path).name, step)
+    return None
+
+
+def _parse_alignment_counts(stored: Mapping[str, Any], sentences: int, where: str) -> np.ndarray | None:
+    rows = stored.get("alignment_counts")
     if rows is None:
         return None
     try:
@@ -137,35 +181,15 @@ def _alignment_counts(rows: Any, sentences: int, where: str) -> np.ndarray | Non
     return counts
 
 
-def checkpoint_of(members: Any) -> tuple[str, int] | None:
-    """Its name and step, where there is but one and both are said."""
-    match members:
-        case [{"checkpoint": str(path), "step": int(step)}]:
-            return Path(path).name, step
-    return None
-
-
-def scores_of(stored: Mapping[str, Any], where: str) -> tuple[dict[str, float], dict[str, str]]:
-    """What scores.json says, and how it was counted."""
-    given = stored.get("scores")
-    if not isinstance(given, Mapping):
-        raise UnreadableError(f"{where} holds no scores; evaluate it again")
-    values = {name: one.get("score") if isinstance(one, Mapping) else one for name, one in given.items()}
-    scores = {name: float(value) for name, value in values.items() if is_number(value)}
-    if "bleu" not in scores:
-        raise UnreadableError(f"{where} holds no BLEU; evaluate it again")
-    signed = {name: one.get("signature") for name, one in given.items() if isinstance(one, Mapping)}
-    return scores, {name: signature for name, signature in signed.items() if isinstance(signature, str)}
-
-
 def read_sentences(path: Path, where: str) -> list[Sentence]:
+    """Read sentences.jsonl, which errors call `where`."""
     if not path.is_file():
         raise UnreadableError(f"has no {where}: evaluate it again")
     sentences = []
     for number, line in enumerate(read_text(path, where).split("\n"), start=1):
         if line:
             try:
-                sentences.append(_sentence(json.loads(line)))
+                sentences.append(_parse_sentence(json.loads(line)))
             except (ValueError, TypeError, LookupError, RecursionError):
                 raise UnreadableError(f"{where}, line {number}: not a sentence's JSON; evaluate it again") from None
     if not sentences:
@@ -175,17 +199,17 @@ def read_sentences(path: Path, where: str) -> list[Sentence]:
     return sentences
 
 
-def _sentence(stored: Mapping[str, Any]) -> Sentence:
+def _parse_sentence(stored: Mapping[str, Any]) -> Sentence:
     texts = [stored[key] for key in ("source", "reference", "hypothesis")]
-    words = [[str(word) for word in stored.get(key) or ()] for key in ("source_words", "words")]
+    words = [[str(word) for word in stored.get(key) or ()] for key in ("source_words", "words", "further_references")]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError
-    further = [str(line) for line in stored.get("further_references") or ()]
-    return Sentence(*texts, *words, further)
+    return Sentence(*texts, *words)
 
 
-def digest_of(pairs: Iterator[tuple[str, ...]]) -> str:
+def compute_digest(sentences: Iterable[tuple[str, ...]]) -> str:
+    """Return a digest of a test set's sources and references."""
     digest = blake2b(digest_size=6)
-    for pair in pairs:
-        digest.update(json.dumps(pair).encode())
+    for texts in sentences:
+        digest.update(json.dumps(texts).encode())
     return digest.hexdigest()

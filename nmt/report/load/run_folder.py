@@ -1,226 +1,97 @@
-"""Run folders as they are found on a disk: whole, half written, or damaged.
+"""Find run folders on a disk and read the small files that name and describe them.
 
-A file that cannot be read costs what it holds, and is told; it never costs another run.
+A folder may be whole, half written or damaged. A file that cannot be read is lost alone and noted, and never costs
+another run.
 """
 
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from nmt.errors import UserError
-from nmt.report.load.evaluation import Evaluated, checkpoint_of, read_evaluated
-from nmt.report.load.learning_curves import Curves, read_curves
-from nmt.report.load.safe_files import UnreadableError, is_number, read_json, read_text, read_yaml
-from nmt.runs.folder import CHECKPOINTS, CHOICES, COMPOSITION, CONFIG, METRICS, OVERRIDES, SUMMARY, SWEEP, name_of_test
+from nmt.report.load.run_names import name_runs
+from nmt.report.load.safe_files import UnreadableError, is_number, read_json, read_or_note, read_yaml
+from nmt.runs.folder import CHECKPOINTS, COMPOSITION, METRICS, OVERRIDES, SCORES, SUMMARY, SWEEP
 
-MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION)  # any of them makes a folder a run's
-DEEPEST = 6  # folders below the one named, where runs are looked for
-
-
-class LeftOut(NamedTuple):
-    """What is not compared."""
-
-    run: str
-    reason: str
+MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION)  # a folder with any of them is a run's
+MAX_DEPTH = 6  # of folders in which runs are searched
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class RunFolder:
-    """What is known of a run, or of an evaluation; `notes` tell what could not be read, or does not belong together."""
+    """A run on disk, or the evaluation of a run that lies elsewhere."""
 
-    folder: Path
     name: str = ""
-    state: str = ""  # of a job that has not begun
-    notes: list[str] = field(default_factory=list)
-
-    @cached_property
-    def trained(self) -> Path | None:
-        """Where: results that `evaluate.py output=FOLDER` laid elsewhere say of which run they are. An ensemble was
-        trained nowhere; of a run that is gone it is not known."""
-        members = [] if self.state or _is_trained(self.folder) else _members(self.folder)
-        match members:
-            case []:
-                return self.folder
-            case [{"run": str(run)}] if _is_trained(Path(run)):
-                return Path(run)
-            case [{"run": run}]:
-                self.notes.append(f"{run}, which was evaluated, is not there: its settings are not known")
-        return None
-
-    def _left(self, name: str) -> Path:
-        """What training left."""
-        return (self.trained or self.folder) / name
-
-    @cached_property
-    def summary(self) -> dict[str, Any]:
-        return read_json(self._left(SUMMARY)) if self.trained else {"status": "ensemble"}
-
-    @cached_property
-    def config(self) -> dict[str, Any]:
-        """As composed, interpolations unresolved."""
-        found = self._noted(lambda: read_yaml(self._left(CONFIG)), "its settings are not known", {})
-        return found if isinstance(found, dict) else {}
+    folder: Path
+    trained: Path | None  # where it was trained; None: an ensemble, or a run that was deleted
+    summary: dict[str, Any]  # its status alone if summary.json is missing or damaged
+    problem: str  # why the run is not completed; empty: it is
+    overrides: list[str]
+    tests: list[str]  # the test sets it was evaluated on
+    notes: tuple[str, ...] = ()  # what could not be read
 
     @property
-    def config_text(self) -> str:
-        return read_text(self._left(CONFIG), "") if self.config else ""
-
-    @cached_property
-    def overrides(self) -> list[str]:
-        path = self._left(OVERRIDES)
-        found = self._noted(lambda: read_yaml(path), "its command line is not known", [])
-        return [str(override) for override in found] if isinstance(found, list) else []
-
-    @cached_property
-    def choices(self) -> dict[str, str]:
-        """Group by group what was chosen, where Hydra says so."""
-        try:
-            found = read_yaml(self._left(CHOICES))["hydra"]["runtime"]["choices"]
-        except (UnreadableError, LookupError, TypeError):
-            return {}
-        items = found.items() if isinstance(found, dict) else ()
-        return {str(group): str(choice) for group, choice in items if choice is not None}
-
-    @cached_property
-    def curves(self) -> Curves:
-        return self._noted(lambda: read_curves(self._left(METRICS)), "no learning curves", Curves({}, None))
-
-    @property
-    def seed(self) -> int | None:
-        """None where the settings do not say it as a number."""
-        found = self.config.get("seed")
-        return found if isinstance(found, int) else None
-
-    @property
-    def seeds(self) -> tuple[int | None, int | None]:
-        """Of the weights, and of the order of batches: the same unless the settings say another."""
-        data = self.config.get("data")
-        order = data.get("seed") if isinstance(data, Mapping) else None
-        return self.seed, order if isinstance(order, int) else self.seed
-
-    @property
-    def code(self) -> Any:
-        """Of models and training, each that it was trained by; None where its summary does not say so."""
-        return self.summary.get("code")
+    def training(self) -> Path:
+        """The folder where files of the training are searched."""
+        return self.trained or self.folder
 
     @property
     def best(self) -> dict[str, Any]:
-        """The score that its best checkpoint was chosen by, and its name; empty where it has none."""
-        found = self.summary.get("best")
-        told = found if isinstance(found, Mapping) else {}
-        metric, score = told.get("metric"), told.get("score")
+        """The metric and the score of the best checkpoint; empty if there is none."""
+        best = self.summary.get("best")
+        metric, score = (best.get("metric"), best.get("score")) if isinstance(best, Mapping) else (None, None)
         return {"metric": metric, "score": score} if isinstance(metric, str) and is_number(score) else {}
-
-    @property
-    def own_test(self) -> str | None:
-        """The test set that it is evaluated on where none is named."""
-        data = self.config.get("data")
-        return name_of_test(data.get("test")) if isinstance(data, Mapping) else None
-
-    @property
-    def tests(self) -> list[str]:
-        return sorted(path.parent.name for path in self.folder.glob("*/scores.json"))
-
-    @property
-    def wandb(self) -> str | None:
-        """Where its W&B files are; what is offline can be sent."""
-        found = sorted(self._left("wandb").glob("*run-*"))
-        return str(found[-1]) if found else None
-
-    def must_be_completed(self) -> None:
-        if self.state:
-            raise UnreadableError(f"{self.state}: it has not begun")
-        status = self.summary.get("status")
-        if status in ("completed", "ensemble"):
-            return
-        error = str(self.summary.get("error", "")).strip().split("\n")[0]
-        raise UnreadableError(f"{status or 'summary.json has no status'}{f': {error}' if error else ''}")
-
-    def on(self, test: str) -> Evaluated:
-        if not (self.folder / test / "scores.json").is_file():
-            others = f"; it was on {', '.join(self.tests)}" if self.tests else ""
-            raise UnreadableError(f"not evaluated on {test}{others}: python evaluate.py run=FOLDER data.test={test}")
-        found = read_evaluated(self.folder / test)
-        if note := self.trained_later(found.weights) or self._not_its_best(found.weights):
-            self.notes.append(note)
-        if found.other_text and self._has_of_its_own(test):
-            self.notes.append(f"evaluated with {' '.join(found.other_text)}: maybe another text than its own {test}")
-        return found
-
-    def _has_of_its_own(self, test: str) -> bool:
-        """Whether its settings know a test set of this name."""
-        data = self.config.get("data")
-        tests = data.get("tests") if isinstance(data, Mapping) else None
-        return test == "valid" or (isinstance(tests, Mapping) and test in tests)
-
-    def trained_later(self, evaluated: tuple[str, int] | None) -> str:
-        """The scores are then of other weights than the curves, the steps and the time; empty: it was not."""
-        best = checkpoint_of([self.summary.get("best")])
-        if not (evaluated and best and evaluated[0] == best[0] and evaluated[1] != best[1]):
-            return ""
-        how = "further" if best[1] > evaluated[1] else "anew"
-        return f"evaluated at step {evaluated[1]}, trained {how} since; evaluate it again"
-
-    def _not_its_best(self, evaluated: tuple[str, int] | None) -> str:
-        best = checkpoint_of([self.summary.get("best")])
-        other = evaluated and best and evaluated != best
-        return f"evaluated with {evaluated[0]}, step {evaluated[1]}; its best is {best[0]}" if other else ""
-
-    def _noted(self, read: Any, cost: str, instead: Any) -> Any:
-        try:
-            return read()
-        except UnreadableError as error:
-            if self.trained:
-                self.notes.append(f"{error}: {cost}")
-            return instead
 
 
 def find_runs(paths: Sequence[str]) -> list[RunFolder]:
-    """Each once, in the order given; jobs of a sweep that have not begun are among them."""
-    found: dict[Path, RunFolder] = {}
+    """Return the runs in these folders, each once, and the jobs of their sweeps that have not begun."""
+    runs: dict[Path, RunFolder] = {}
     for path in map(Path, paths):
         if path.is_file():
-            raise UserError(f"{path}: is a file; name the folder of a run, or of a sweep")
+            raise UserError(f"{path}: is a file. Fix: name the folder of a run or of a sweep")
         if not path.is_dir():
             raise UserError(f"{path}: no such folder")
-        for run in _runs_under(path):
-            found.setdefault(run.folder.resolve(), run)
-    runs = list(found.values())
+        for run in _find_runs_under(path):
+            runs.setdefault(run.folder.resolve(), run)
     if not runs:
-        named = ", ".join(paths)
-        raise UserError(f"{named}: no run there; a run's folder holds summary.json, a sweep's holds runs' folders")
-    for run, name in zip(runs, names_of([run.folder for run in runs]), strict=True):
-        run.name = name
-    return runs
+        raise UserError(
+            f"{', '.join(paths)}: no run there. Fix: name a folder with a summary.json, or one that holds such folders"
+        )
+    names = name_runs([run.folder for run in runs.values()], [run.overrides for run in runs.values()])
+    return [replace(run, name=name) for run, name in zip(runs.values(), names, strict=True)]
 
 
-def _runs_under(path: Path) -> Iterator[RunFolder]:
-    """What lies in a run is no other run; sweeps' jobs that have not begun come last."""
-    waiting = []
+def _find_runs_under(path: Path) -> Iterator[RunFolder]:
+    """Yield the runs under a folder, then the jobs that have not begun; a run's folder holds no other runs."""
+    waiting: list[RunFolder] = []
     for place, inner, files in os.walk(path):
         folder = Path(place)
         if SWEEP in files:
-            waiting += _not_begun(folder)
-        elif _is_trained(folder) or _members(folder):
+            waiting += _read_waiting_jobs(folder)
+        elif _is_trained(folder) or _read_members(folder):
             inner.clear()
-            yield RunFolder(folder)
-        inner[:] = sorted((name for name in inner if not name.startswith(".")), key=_naturally)
-        if len(folder.parts) - len(path.parts) >= DEEPEST:
+            yield read_run(folder)
+        inner[:] = sorted((name for name in inner if not name.startswith(".")), key=_natural_order)
+        if len(folder.parts) - len(path.parts) >= MAX_DEPTH:
             inner.clear()
     yield from waiting
 
 
+def _natural_order(name: str) -> list[tuple[int, Any]]:
+    """Sort seed=2 before seed=10."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
+
+
 def _is_trained(folder: Path) -> bool:
-    return any((folder / mark).exists() for mark in MARKS)
+    return any(os.path.exists(folder / mark) for mark in MARKS)  # False for names that no file can have
 
 
-def _members(folder: Path) -> list[Any]:
-    """The runs that an evaluation there is of."""
-    for path in sorted(folder.glob("*/scores.json")):
+def _read_members(folder: Path) -> list[Any]:
+    """Return the runs that the evaluations in a folder are of."""
+    for path in sorted(folder.glob(f"*/{SCORES}")):
         try:
             members = read_json(path).get("members")
         except UnreadableError:
@@ -230,30 +101,75 @@ def _members(folder: Path) -> list[Any]:
     return []
 
 
-def _not_begun(path: Path) -> list[RunFolder]:
+def read_run(folder: Path) -> RunFolder:
+    """Read a run's folder, or the folder of an evaluation."""
+    trained, notes = _find_training(folder)
+    summary, problem = _read_summary(trained)
+    overrides, missing = read_overrides(trained or folder)
+    tests = sorted(path.parent.name for path in folder.glob(f"*/{SCORES}"))
+    notes = missing if trained else notes
+    return RunFolder(
+        folder=folder, trained=trained, summary=summary, problem=problem, overrides=overrides, tests=tests, notes=notes
+    )
+
+
+def _find_training(folder: Path) -> tuple[Path | None, tuple[str, ...]]:
+    """Return the folder of the training, and a note if it is gone.
+
+    Results that `evaluate.py output=FOLDER` wrote elsewhere name their run. An ensemble was not trained.
+    """
+    match [] if _is_trained(folder) else _read_members(folder):
+        case []:
+            return folder, ()
+        case [{"run": str(run)}] if _is_trained(Path(run)):
+            return Path(run), ()
+        case [{"run": run}]:
+            return None, (f"{run}, which was evaluated, is not there: its settings are not known",)
+    return None, ()
+
+
+def _read_summary(trained: Path | None) -> tuple[dict[str, Any], str]:
+    """Return the summary of a run, and why the run is not completed."""
+    if trained is None:
+        return {"status": "ensemble"}, ""
     try:
-        jobs = read_json(path / SWEEP)["jobs"]
-        missing = [job for job in jobs if _is_name(job["folder"]) and not (path / job["folder"]).is_dir()]
-        runs = [RunFolder(path / job["folder"], state=str(job["status"])) for job in missing]
-        for run, job in zip(runs, missing, strict=True):
-            run.overrides = [str(override) for override in job["overrides"]]
+        summary = read_json(trained / SUMMARY)
+    except UnreadableError as error:
+        return {"status": str(error)}, str(error)
+    status = summary.get("status")
+    if status in ("completed", "ensemble"):
+        return summary, ""
+    error = str(summary.get("error", "")).strip().split("\n")[0]
+    return summary, f"{status or 'summary.json has no status'}{f': {error}' if error else ''}"
+
+
+def read_overrides(folder: Path) -> tuple[list[str], tuple[str, ...]]:
+    """Return the command line of a run, and a note if it cannot be read."""
+    overrides, notes = read_or_note(lambda: read_yaml(folder / OVERRIDES), "its command line is not known", [])
+    return [str(override) for override in overrides] if isinstance(overrides, list) else [], notes
+
+
+def _read_waiting_jobs(sweep: Path) -> list[RunFolder]:
+    """Return the jobs of a sweep that have no folder yet; none if sweep.json is damaged."""
+    try:
+        jobs = read_json(sweep / SWEEP)["jobs"]
+        waiting = [job for job in jobs if _is_folder_name(job["folder"]) and not (sweep / job["folder"]).is_dir()]
+        return [_read_waiting_job(sweep / job["folder"], str(job["status"]), job["overrides"]) for job in waiting]
     except (UnreadableError, LookupError, OSError, TypeError):
         return []
-    return runs
 
 
-def _is_name(text: Any) -> bool:
-    """Of a folder that lies where it is said to: not a path that leads elsewhere."""
+def _read_waiting_job(folder: Path, status: str, given: Sequence[Any]) -> RunFolder:
+    summary, problem, overrides = {"status": status}, f"{status}: it has not begun", list(map(str, given))
+    return RunFolder(folder=folder, trained=folder, summary=summary, problem=problem, overrides=overrides, tests=[])
+
+
+def _is_folder_name(text: Any) -> bool:
+    """Return True for a plain name, which cannot lead out of the sweep's folder."""
     return isinstance(text, str) and text.isprintable() and not set(text) & set("/\\") and text not in ("", ".", "..")
 
 
-def names_of(folders: Sequence[str | Path]) -> list[str]:
-    """What is left of each path without the folders that all of them lie in."""
-    absolute = [Path(os.path.abspath(folder)) for folder in folders]
-    shared = os.path.commonpath([path.parent for path in absolute]) if absolute else ""
-    return [path.relative_to(shared).as_posix() for path in absolute]
-
-
-def _naturally(name: str) -> list[tuple[int, Any]]:
-    """seed=2 before seed=10."""
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
+def find_wandb(run: RunFolder) -> str | None:
+    """Return the newest folder of W&B files, which `wandb sync` can upload."""
+    folders = sorted((run.training / "wandb").glob("*run-*"))
+    return str(folders[-1]) if folders else None

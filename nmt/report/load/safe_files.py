@@ -1,26 +1,27 @@
-"""Files that anyone may have written: their text, JSON and YAML as plain values, or the reason why they are not read.
+"""Read files that anyone may have written, as plain values, or raise an error that says why not.
 
-Nothing in them is run; what nests too deep, repeats parts of itself or holds too large a number is refused.
+Nothing in a file is executed. Deep nesting, YAML aliases and huge numbers are refused.
 """
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-DEEPEST_NODE = 50  # of JSON and YAML
-LARGEST = 10**18  # whole number
+MAX_DEPTH = 50  # of JSON and YAML
+MAX_NUMBER = 10**18
 YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class UnreadableError(Exception):
-    """Why a run, or a part of it, cannot be shown; in words for those who look for it."""
+    """The reason why a run, or a part of it, cannot be shown; the message is shown to the user."""
 
 
 def read_json(path: Path, where: str = "") -> dict[str, Any]:
+    """Return the JSON object of a file, which errors call `where`."""
     where = where or path.name
     try:
         content = json.loads(read_text(path, where))
@@ -28,10 +29,11 @@ def read_json(path: Path, where: str = "") -> dict[str, Any]:
         raise UnreadableError(f"{where} is not JSON") from None
     if not isinstance(content, dict):
         raise UnreadableError(f"{where} is not a JSON object")
-    return _plain(content, where)
+    return _as_plain(content, where)
 
 
 def read_yaml(path: Path) -> Any:
+    """Return the content of a YAML file."""
     where = f"{path.parent.name}/{path.name}"
     text = read_text(path, where)
     try:
@@ -39,34 +41,37 @@ def read_yaml(path: Path) -> Any:
         content = yaml.load(text, Loader=YAML)
     except (yaml.YAMLError, LookupError, TypeError, ValueError, RecursionError):
         raise UnreadableError(f"{where} is not YAML") from None
-    return _plain(content, where)
+    return _as_plain(content, where)
 
 
 def _check_events(events: Iterator[yaml.Event], where: str) -> None:
-    """Refuses aliases and deep nesting before anything is built of them."""
-    deep = 0
+    """Refuse aliases and deep nesting before anything is built of them."""
+    depth = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):
             raise UnreadableError(f"{where} repeats parts of itself, which may never end")
-        deep += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if deep > DEEPEST_NODE:
-            raise UnreadableError(f"{where} is nested more than {DEEPEST_NODE} times")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise UnreadableError(f"{where} is nested more than {MAX_DEPTH} times")
 
 
-def _plain(node: Any, where: str, deep: int = 0) -> Any:
-    """What JSON has, too: YAML also knows days and bytes."""
-    if deep > DEEPEST_NODE:
-        raise UnreadableError(f"{where} is nested more than {DEEPEST_NODE} times")
+def _as_plain(node: Any, where: str, depth: int = 0) -> Any:
+    """Return only types that JSON has, because YAML also has dates and bytes."""
+    if depth > MAX_DEPTH:
+        raise UnreadableError(f"{where} is nested more than {MAX_DEPTH} times")
     if isinstance(node, Mapping):
-        return {str(_plain(key, where, deep + 1)): _plain(value, where, deep + 1) for key, value in node.items()}
+        return {
+            str(_as_plain(key, where, depth + 1)): _as_plain(value, where, depth + 1) for key, value in node.items()
+        }
     if isinstance(node, list):
-        return [_plain(value, where, deep + 1) for value in node]
-    if isinstance(node, int) and abs(node) >= LARGEST:
+        return [_as_plain(value, where, depth + 1) for value in node]
+    if isinstance(node, int) and abs(node) >= MAX_NUMBER:
         raise UnreadableError(f"{where} holds a number of more than 18 figures")
     return node if isinstance(node, str | int | float) or node is None else str(node)
 
 
 def read_text(path: Path, where: str) -> str:
+    """Return the text of a file, which errors call `where`."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -77,16 +82,25 @@ def read_text(path: Path, where: str) -> str:
         raise UnreadableError(f"{where} cannot be read ({error.strerror})") from None
 
 
+def read_or_note(read: Callable[[], Any], loss: str, default: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return what `read` returns and no note, or the default and a note of what is lost."""
+    try:
+        return read(), ()
+    except UnreadableError as error:
+        return default, (f"{error}: {loss}",)
+
+
 def is_number(value: Any) -> bool:
+    """Return True for finite numbers; True and False are not numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def showable(node: Any) -> Any:
-    """JSON has no infinity, and halves of characters are no text."""
+def make_json_safe(node: Any) -> Any:
+    """Replace what JSON cannot hold: infinity and NaN by null, halves of characters by a question mark."""
     if isinstance(node, Mapping):
-        return {showable(key): showable(value) for key, value in node.items()}
+        return {make_json_safe(key): make_json_safe(value) for key, value in node.items()}
     if isinstance(node, list | tuple):
-        return [showable(value) for value in node]
+        return [make_json_safe(value) for value in node]
     if isinstance(node, str):
         return node.encode(errors="replace").decode()
     return None if isinstance(node, float) and not math.isfinite(node) else node

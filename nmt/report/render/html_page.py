@@ -1,49 +1,68 @@
-"""The page of a comparison: one file that holds its data, its looks and its programs, and asks nobody for anything.
+"""Write the page of a comparison: one file with its data, its styles and its scripts, which loads nothing else.
 
-The charts are drawn by charts.js as SVG: lines, intervals and parallel axes need some 17 kB. Plotly brings 4.8 MB that
-every page would hold and every opening parse, draws parallel axes by WebGL alone, and leaves little that a keyboard or
-a screen reader could find; Vega and Bokeh build programs from strings, which the page's policy forbids. That policy
-permits the page's own programs, by their digests, and nothing to be loaded or sent.
+The scripts draw the charts as SVG, because lines, intervals and parallel axes need only 22 kB. Plotly would add 4.8 MB
+to every page, and draws parallel axes with WebGL, which a keyboard or a screen reader cannot use. Vega and Bokeh build
+scripts from strings, which the content security policy of the page forbids. The policy permits the scripts of the page
+alone, by their digests, and no network.
 """
 
 import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from nmt.report.compare.systems import Compared, Field
-from nmt.report.load.safe_files import showable
-from nmt.report.render.page_payload import packed, packed_alignments, packed_scores, packed_side_by_side, sentence_bleu
+from nmt.report.compare.systems import ComparedSystems
+from nmt.report.load.evaluated_runs import EvaluatedRun
+from nmt.report.load.learning_curves import Curves
+from nmt.report.load.run_folder import find_wandb
+from nmt.report.load.safe_files import make_json_safe
+from nmt.report.render.page_payload import pack, pack_hypotheses, pack_scores
 
 WEB = Path(__file__).parents[2] / "web"
-PROGRAMS = ("heatmap.js", "charts.js", "text_diff.js", "sentences.js", "comparison.js")
+SCRIPTS = (
+    "elements.js", "heatmap.js", "text_diff.js", "charts.js", "line_chart.js", "interval_chart.js",
+    "parallel_chart.js", "page_data.js", "layout.js", "leaderboard.js", "lengths.js", "sentences.js",
+    "comparison.js",
+)  # fmt: skip
 POLICY = (
     "default-src 'none'; script-src {digests}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
 )
 
 
-def contents(found: Field, room: float) -> dict[str, Any]:
-    """All that the page holds beside the tables; at most `room` bytes are alignments. What cannot be read is noted."""
-    scores = [sentence_bleu(one.on) for one in found.runs]
-    alignments = packed_alignments([(one.run, one.on) for one in found.runs], scores, room)
-    systems = [place for place, system in enumerate(found.systems) for _ in system.members]
-    return {
-        "runs": [showable(_of_run(one, system)) for one, system in zip(found.runs, systems, strict=True)],
-        "sentences": _sentences(found, scores),
-        "alignments": alignments,
+def render_page(
+    tables: dict[str, Any], compared: ComparedSystems, curves: Mapping[Path, Curves], alignments: dict[str, Any]
+) -> str:
+    """Return the page: the tables of compare.json, the runs with their curves, the sentences, the packed alignments."""
+    runs = [
+        _describe_run(run, place, curves[run.folder])
+        for place, system in enumerate(compared.systems)
+        for run in system.members
+    ]
+    data = {"tables": tables, "runs": runs, "sentences": _pack_sentences(compared), "alignments": alignments}
+    scripts = [(WEB / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    parts = {
+        "styles": (WEB / "shared.css").read_text(encoding="utf-8"),
+        "page_styles": (WEB / "comparison.css").read_text(encoding="utf-8"),
+        "policy": POLICY.format(digests=" ".join(f"'sha256-{digest}'" for digest in digests)),
+        "data": "\n".join(
+            f'<script id="data_{name}" type="application/json">{to_script_json(content)}</script>'
+            for name, content in data.items()
+        ),
+        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
     }
+    template = (WEB / "comparison.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda placeholder: parts[placeholder[1]], template)
 
 
-def _of_run(one: Compared, system: int) -> dict[str, Any]:
-    run, summary = one.run, one.run.summary
-    return {
-        "name": one.name,
+def _describe_run(run: EvaluatedRun, system: int, curves: Curves) -> dict[str, Any]:
+    summary = run.summary
+    description = {
+        "name": run.name,
         "system": system,
         "folder": str(run.folder),
         "status": summary.get("status"),
@@ -52,55 +71,34 @@ def _of_run(one: Compared, system: int) -> dict[str, Any]:
         "versions": summary.get("versions"),
         "parameters": summary.get("parameters"),
         "overrides": run.overrides,
-        "wandb": run.wandb,
+        "wandb": find_wandb(run),
         "seconds": summary.get("wall_seconds"),
         "steps": summary.get("steps"),
-        "curves": run.curves.series,
-        "config": packed(run.config_text),
+        "curves": curves.series,
+        "config": pack(run.settings.text),
     }
+    return make_json_safe(description)
 
 
-def _sentences(found: Field, scores: Sequence[np.ndarray]) -> dict[str, Any]:
-    """Sources and references once; the words of sources once for each way in which runs split them."""
-    first = found.baseline.members[0].on.sentences
+def _pack_sentences(compared: ComparedSystems) -> dict[str, Any]:
+    """Pack the sentences; the source words once for each way in which runs split them."""
+    sentences = compared.baseline.members[0].evaluation.sentences
+    evaluations = [run.evaluation for run in compared.runs]
     splits: dict[str, int] = {}
     split_of_run = [
-        splits.setdefault(packed([sentence.source_words for sentence in one.on.sentences]), len(splits))
-        for one in found.runs
+        splits.setdefault(pack([sentence.source_words for sentence in evaluation.sentences]), len(splits))
+        for evaluation in evaluations
     ]
     return {
-        "sources": packed([sentence.source for sentence in first]),
-        "references": packed([sentence.reference for sentence in first]),
-        "hypotheses": packed_side_by_side([one.on.hypotheses for one in found.runs]),
-        "scores": [packed_scores(of_run) for of_run in scores],
+        "sources": pack([sentence.source for sentence in sentences]),
+        "references": pack([sentence.reference for sentence in sentences]),
+        "hypotheses": pack_hypotheses([evaluation.hypotheses for evaluation in evaluations]),
+        "scores": [pack_scores(evaluation.sentence_bleu) for evaluation in evaluations],
         "source_words": list(splits),
         "split_of_run": split_of_run,
     }
 
 
-def assembled(tables: dict[str, Any], content: dict[str, Any]) -> str:
-    programs = [(WEB / name).read_text(encoding="utf-8") for name in PROGRAMS]
-    held = {"tables": tables, **content}
-    parts = {
-        "styles": (WEB / "shared.css").read_text(encoding="utf-8"),
-        "policy": POLICY.format(digests=" ".join(map(_digest, programs))),
-        "data": "\n".join(
-            _element(f'id="data_{name}" type="application/json"', as_json(of)) for name, of in held.items()
-        ),
-        "programs": "\n".join(_element("", program) for program in programs),
-    }
-    template = (WEB / "comparison.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
-
-
-def as_json(content: Any) -> str:
-    """Nothing in it can end the element that it stands in."""
+def to_script_json(content: Any) -> str:
+    """Return JSON in which nothing can end the script element around it."""
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _element(attributes: str, text: str) -> str:
-    return f"<script {attributes}>{text}</script>" if attributes else f"<script>{text}</script>"
-
-
-def _digest(program: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(program.encode()).digest()).decode()}'"

@@ -1,7 +1,7 @@
-"""Sentences and alignments, small enough to lie in a page: JSON or bytes, deflated, in base64.
+"""Pack sentences and alignments into a page: JSON or bytes, compressed, in base64.
 
-The browser unpacks what is looked at. An alignment's weights are bytes, those under a fiftieth zero; alignments come in
-chunks, sentences first on which the runs differ most, as many as there is room for.
+The browser unpacks only what it shows. Alignments come in chunks, first the sentences on which the runs differ most,
+as many as there is room for.
 """
 
 import base64
@@ -11,119 +11,65 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sacrebleu.metrics import BLEU
 
 from nmt.data.vocabulary import END, SPECIAL
-from nmt.evaluation.bleu import ORDER
-from nmt.report.load.evaluation import Evaluated, Sentence
-from nmt.report.load.run_folder import RunFolder
+from nmt.report.load.alignments import open_alignments, read_alignments
+from nmt.report.load.evaluated_runs import EvaluatedRun
+from nmt.report.load.evaluation import Sentence
 
-FAINT = 0.02  # a weight below it is shown as none
-TOGETHER = 25  # sentences of a chunk of alignments
-ROWS = 250  # sentences of a chunk of translations
-LARGEST = 2**26  # bytes of an alignment, unpacked
-STEPS = 2  # of sentence BLEU, to one point
+ALIGNMENT_CHUNK = 25  # sentences
+HYPOTHESIS_CHUNK = 250  # sentences
+BLEU_STEPS = 2  # of sentence BLEU, to one point
 
 
-def packed(content: Any) -> str:
-    return deflated(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
+def pack(content: Any) -> str:
+    """Pack a JSON value."""
+    return _compress(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
 
 
-def deflated(content: bytes) -> str:
+def _compress(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content)).decode()
 
 
-def packed_side_by_side(hypotheses: Sequence[Sequence[str]]) -> list[str]:
-    """All runs' translations of a sentence beside each other, where what they share costs little."""
+def pack_hypotheses(hypotheses: Sequence[Sequence[str]]) -> list[str]:
+    """Pack the translations of all runs, those of a sentence side by side, because similar texts compress well."""
     rows = list(zip(*hypotheses, strict=True))
-    return [packed(rows[start : start + ROWS]) for start in range(0, len(rows), ROWS)]
+    return [pack(rows[start : start + HYPOTHESIS_CHUNK]) for start in range(0, len(rows), HYPOTHESIS_CHUNK)]
 
 
-def sentence_bleu(found: Evaluated) -> np.ndarray:
-    """Of every sentence, smoothed, over the n-grams that it is long enough for."""
-    return np.array([_bleu(row) for row in found.statistics.tolist()])
+def pack_scores(scores: np.ndarray) -> str:
+    """Pack the sentence BLEU of a run, one byte for each sentence."""
+    return base64.b64encode((scores * BLEU_STEPS).round().astype(np.uint8).tobytes()).decode()
 
 
-def _bleu(row: list[int]) -> float:
-    said, wanted, *counts = row
-    return BLEU.compute_bleu(
-        counts[:ORDER], counts[ORDER:], said, wanted, smooth_method="exp", effective_order=True
-    ).score
+def pack_alignments(runs: Sequence[EvaluatedRun], max_bytes: float) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
+    """Read and pack alignments until they take `max_bytes`; return them, and the notes of each run.
+
+    `order` lists the sentences that have alignments; `runs` has the chunks of each run, or null if it has none.
+    """
+    archives, notes = map(list, zip(*(open_alignments(run.evaluation) for run in runs), strict=True))
+    chunks: list[list[str] | None] = [None if archive is None else [] for archive in archives]
+    scores = np.stack([run.evaluation.sentence_bleu for run in runs])
+    order, count = np.argsort(scores.min(0) - scores.max(0), kind="stable"), 0
+    while count < len(order) and max_bytes > 0 and chunks.count(None) < len(chunks):
+        numbers = order[count : count + ALIGNMENT_CHUNK].tolist()
+        count += len(numbers)
+        for place, (run, archive) in enumerate(zip(runs, archives, strict=True)):
+            if chunks[place] is not None:
+                weights, lost = read_alignments(archive, numbers)
+                if weights is None:
+                    chunks[place], notes[place] = None, lost
+                else:
+                    chunks[place].append(_pack_chunk([run.evaluation.sentences[one] for one in numbers], weights))
+                    max_bytes -= len(chunks[place][-1])
+    return {"order": order[:count].tolist(), "together": ALIGNMENT_CHUNK, "runs": chunks}, notes
 
 
-def packed_scores(scores: np.ndarray) -> str:
-    """A byte a sentence."""
-    return base64.b64encode((scores * STEPS).round().astype(np.uint8).tobytes()).decode()
-
-
-def packed_alignments(
-    evaluated: Sequence[tuple[RunFolder, Evaluated]], scores: Sequence[np.ndarray], room: float
-) -> dict[str, Any]:
-    """`order`: the sentences that have alignments; `runs`: each one's chunks of them, or null, and a note."""
-    order = by_disagreement(scores)
-    archives = [Archive(run, on) for run, on in evaluated]
-    kept = 0
-    while kept < len(order) and room > 0 and any(archive.chunks is not None for archive in archives):
-        numbers = order[kept : kept + TOGETHER].tolist()
-        room -= sum(archive.pack(numbers) for archive in archives)
-        kept += len(numbers)
-    chunks = [archive.chunks for archive in archives]
-    return {"order": order[:kept].tolist(), "together": TOGETHER, "runs": chunks}
-
-
-class Archive:
-    """A run's alignments; where they cannot be read, `chunks` is None and the run notes why."""
-
-    def __init__(self, run: RunFolder, on: Evaluated):
-        self.run, self.sentences = run, on.sentences
-        self.chunks: list[str] | None = []
-        try:
-            self.stored = np.load(on.alignments, allow_pickle=False)
-            if max(part.file_size for part in self.stored.zip.infolist()) > LARGEST:
-                self._give_up("alignments.npz is not of sentences")
-        except FileNotFoundError:
-            self.chunks = None
-            if any(sentence.words for sentence in self.sentences):  # a run that was kept in small lacks both
-                self._give_up("there is no alignments.npz")
-        except Exception:  # a damaged archive fails in as many ways as there are to damage one
-            self._give_up("alignments.npz is damaged")
-
-    def pack(self, numbers: Sequence[int]) -> int:
-        """One more chunk; gives its size."""
-        if self.chunks is None:
-            return 0
-        try:
-            self.chunks.append(_chunk(self.stored, self.sentences, numbers))
-        except Exception as error:
-            self._give_up(f"alignments.npz is damaged ({type(error).__name__})")
-            return 0
-        return len(self.chunks[-1])
-
-    def _give_up(self, reason: str) -> None:
-        self.chunks = None
-        self.run.notes.append(f"{reason}: no alignments; evaluate it again")
-
-
-def by_disagreement(scores: Sequence[np.ndarray]) -> np.ndarray:
-    """Sentences, those first whose scores are furthest apart."""
-    table = np.stack(scores)
-    return np.argsort(table.min(0) - table.max(0), kind="stable")
-
-
-def _chunk(archive: Any, sentences: Sequence[Sentence], numbers: Sequence[int]) -> str:
-    """A head of JSON, a zero, and the weights of its sentences, row by row."""
-    heads, weights = [], []
-    for number in numbers:
-        alignment, sentence = archive[str(number)], sentences[number]
-        if alignment.ndim != 2:
-            raise ValueError
-        as_said = [*sentence.hypothesis.split(), SPECIAL[END]] == sentence.words
-        heads.append([*alignment.shape, None if as_said else sentence.words])
-        weights.append(as_bytes(alignment))
+def _pack_chunk(sentences: Sequence[Sentence], weights: Sequence[np.ndarray]) -> str:
+    """Pack a JSON head, a zero byte, and the weights of the sentences, row by row."""
+    heads = []
+    for sentence, alignment in zip(sentences, weights, strict=True):
+        is_split_at_spaces = [*sentence.hypothesis.split(), SPECIAL[END]] == sentence.words
+        heads.append([*alignment.shape, None if is_split_at_spaces else sentence.words])
     head = json.dumps(heads, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
-    return deflated(b"\0".join([head, b"".join(weights)]))
-
-
-def as_bytes(weights: np.ndarray) -> bytes:
-    weights = np.nan_to_num(weights.astype(np.float32)).clip(0, 1)
-    return np.where(weights < FAINT, 0, weights * 255).round().astype(np.uint8).tobytes()
+    return _compress(b"\0".join([head, b"".join(alignment.tobytes() for alignment in weights)]))

@@ -1,33 +1,35 @@
-"""A table of a paper, our figures beside the paper's; written anew whenever a job of its sweep ends.
+"""Write the table of a paper with our results beside the paper's, again whenever a job of its sweep ends.
 
-Runs that differ in nothing but the seed are one row: mean ± standard deviation of n. Where a sweep tries other settings
-beside the table's, each is a row.
+Runs that differ in the seed alone are one row: mean ± standard deviation. If a sweep tries settings that are not the
+table's, each of them is a row.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt.config.diff import OF_NO_WEIGHT, SEEDS, is_within, name_of
+from nmt.config.diff import SEEDS, WITHOUT_EFFECT, is_within, override_key
 from nmt.errors import ConfigurationError
-from nmt.report.compare.mean_std import shown, spread
+from nmt.report.compare.mean_std import format_mean, mean_and_deviation
+from nmt.report.load.run_folder import read_run
 from nmt.report.load.safe_files import UnreadableError, read_json
-from nmt.report.render.markdown import table, words
+from nmt.report.load.settings import read_settings
+from nmt.report.render.markdown import format_score_name
+from nmt.report.render.table import Table
+from nmt.runs.folder import SCORES
 from nmt.system.files import write_json, write_text
 
 TABLE = "table.json"  # in the folder of a sweep
-ALWAYS = ("bleu", "perplexity")  # whether the paper gives them or not
+ALWAYS = ("bleu", "perplexity")  # scores that are shown even if the paper has none
 
-
-Figures = Mapping[str, Mapping[str, float | str]]  # of a paper: by its test sets and by score, called as in scores.json
+Figures = Mapping[str, Mapping[str, float | str]]  # of a paper: by test set and score
 
 
 class Entry(NamedTuple):
     """One run of a row."""
 
-    paper: Mapping[str, Any]  # of its recipe: rows, figures, departures
+    paper: Mapping[str, Any]  # of its experiment: rows, figures, departures
     seed: int
     folder: Path
     status: str
@@ -35,100 +37,85 @@ class Entry(NamedTuple):
 
     @property
     def settings(self) -> list[str]:
-        """What its sweep chose besides the row and the seed."""
-        told = ("experiment", *SEEDS, *OF_NO_WEIGHT)
-        return [override for override in self.overrides if not is_within(name_of(override), told)]
-
-
-class Scored(NamedTuple):
-    test: str
-    scores: Mapping[str, float]
-    signatures: Mapping[str, str]
-    searched: str  # otherwise than score_test searches: beam=10
+        """The overrides of its sweep, except the row, the seed and those without effect on the weights."""
+        known = ("experiment", *SEEDS, *WITHOUT_EFFECT)
+        return [override for override in self.overrides if not is_within(override_key(override), known)]
 
 
 def write_table(folder: Path, tabulated: Mapping[str, Any], entries: Sequence[Entry]) -> None:
-    """`table.md` and `table.json` in the sweep's folder."""
+    """Write table.md and table.json into the folder of a sweep."""
     common = set.intersection(*(set(entry.settings) for entry in entries))
     rows: dict[str, list[Entry]] = {}
     for entry in entries:
-        apart = sorted(set(entry.settings) - common)
-        rows.setdefault(", ".join([_row_of(entry, tabulated), *apart]), []).append(entry)
-    scores = list(dict.fromkeys([*ALWAYS, *_given(entry.paper.get("figures", {}) for entry in entries)]))
+        different = sorted(set(entry.settings) - common)
+        rows.setdefault(", ".join([_find_row(entry, tabulated), *different]), []).append(entry)
+    scores = list(dict.fromkeys([*ALWAYS, *_list_scores(entry.paper.get("figures", {}) for entry in entries)]))
+    departures = [
+        f"{subject}: {text}" for entry in entries for subject, text in entry.paper.get("departures", {}).items()
+    ]
     content = {
         "title": tabulated["title"],
         "scores": scores,
         "settings": sorted(common),
-        "rows": [_row(name, runs, scores) for name, runs in rows.items()],
-        "departures": _departures(entries),
+        "rows": [_make_row(name, runs, scores) for name, runs in rows.items()],
+        "departures": list(dict.fromkeys(departures)),
     }
     write_json(folder / TABLE, content)
-    write_text(folder / "table.md", markdown(content))
+    write_text(folder / "table.md", render_paper_table(content))
 
 
-def _row_of(entry: Entry, tabulated: Mapping[str, Any]) -> str:
+def _find_row(entry: Entry, tabulated: Mapping[str, Any]) -> str:
     rows = (entry.paper or {}).get("rows", {})
     if tabulated["table"] not in rows:
         raise ConfigurationError(
-            f"{entry.folder.name} is no row of {tabulated['title']}: the table's rows are its experiments, leave out "
-            "experiment="
+            f"{entry.folder.name} is not a row of {tabulated['title']}, whose rows are its experiments. "
+            "Fix: leave out experiment="
         )
     return rows[tabulated["table"]]
 
 
-def _given(figures: Iterable[Figures]) -> list[str]:
-    """Scores that the paper gives."""
+def _list_scores(figures: Iterable[Figures]) -> list[str]:
+    """Return the scores that the paper has."""
     return list(dict.fromkeys(score for of_row in figures for of_test in of_row.values() for score in of_test))
 
 
-def _row(name: str, runs: Sequence[Entry], scores: Sequence[str]) -> dict[str, Any]:
-    scored = [found for run in runs if run.status == "completed" and (found := _scored(run.folder))]
+def _make_row(name: str, runs: Sequence[Entry], scores: Sequence[str]) -> dict[str, Any]:
+    results = [result for run in runs if run.status == "completed" and (result := _read_results(run.folder))]
     return {
         "row": name,
         "runs": [{"folder": run.folder.name, "seed": run.seed, "status": run.status} for run in runs],
-        "n": len(scored),
-        **{score: spread([found.scores.get(score) for found in scored]) for score in scores},
-        "tests": sorted({found.test for found in scored}),
-        "signatures": sorted({found.signatures.get("bleu", "") for found in scored}),
-        "searched": [found.searched for found in scored],
+        "n": len(results),
+        **{score: mean_and_deviation([result["scores"].get(score) for result in results]) for score in scores},
+        "tests": sorted({result["test"] for result in results}),
+        "signatures": sorted({result["signature"] for result in results}),
+        "searched": [result["searched"] for result in results],
         "paper": runs[0].paper.get("figures", {}),
     }
 
 
-def _scored(folder: Path) -> Scored | None:
-    """On the run's own test set, whatever else it was evaluated on since. None too where scores of another text lie
-    there, or the file is damaged: a row lacks it, the sweep goes on."""
-    from nmt.report.load.evaluation import other_text, scores_of
-    from nmt.report.load.run_folder import RunFolder  # and with it sacrebleu, for which no launcher need wait
+def _read_results(folder: Path) -> dict[str, Any] | None:
+    """Return the results on the test set that the run was trained for; None if they are damaged or of another text."""
+    # imported here, because a launcher need not wait for torch and sacrebleu
+    from nmt.report.load.evaluation import DEFAULTS, parse_scores, parse_search, parse_text_overrides
 
-    test = RunFolder(folder).own_test
+    test = read_settings(read_run(folder)).test
     try:
-        stored = read_json(folder / test / "scores.json") if test else None
-        if stored is None or other_text(stored, test):
+        stored = read_json(folder / test / SCORES) if test else None
+        if stored is None or parse_text_overrides(stored, test):
             return None
-        return Scored(test, *scores_of(stored, test), _searched(stored))
+        search = {key: value for key, value in parse_search(stored).items() if value != DEFAULTS.get(key, value)}
+        searched = " ".join(f"{key.removeprefix('search.')}={value}" for key, value in search.items())
+        scores, signatures = parse_scores(stored, test)
+        return {"test": test, "scores": scores, "signature": signatures.get("bleu", ""), "searched": searched}
     except UnreadableError:
         return None
 
 
-def _searched(stored: Mapping[str, Any]) -> str:
-    from nmt.report.compare.setting_differences import HOW
-    from nmt.report.load.evaluation import searched
-
-    others = {name: value for name, value in searched(stored).items() if value != HOW.get(name, value)}
-    return " ".join(f"{name.removeprefix('search.')}={value}" for name, value in others.items())
-
-
-def _departures(entries: Sequence[Entry]) -> list[str]:
-    """What stands between these runs and the paper's, each said once."""
-    said = (item for entry in entries for item in entry.paper.get("departures", {}).items())
-    return list(dict.fromkeys(f"{about}: {text}" for about, text in said))
-
-
-def markdown(content: Mapping[str, Any], *, level: int = 1) -> str:
+def render_paper_table(content: Mapping[str, Any], *, level: int = 1) -> str:
+    """Return a table.json as Markdown, under a heading of this level."""
     tests = sorted({test for row in content["rows"] for test in row["tests"]})
     signatures = sorted({signature for row in content["rows"] for signature in row["signatures"]})
-    lines = [f"{'#' * level} {content['title']}", "", *table(_cells(content["rows"], content["scores"]))]
+    lines = [f"{'#' * level} {content['title']}", "", *_make_table(content["rows"], content["scores"]).to_markdown()]
     lines += ["", f"Ours: {', '.join(tests) or '–'}; sacrebleu {'; '.join(signatures) or '–'}."]
     lines += ["The paper's figures are of its own data: only how rows compare can be compared.", ""]
     lines += ["Departures from the paper:", "", *(f"- {text}" for text in content["departures"])]
@@ -137,24 +124,31 @@ def markdown(content: Mapping[str, Any], *, level: int = 1) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cells(rows: Sequence[Mapping[str, Any]], scores: Sequence[str]) -> list[list[Any]]:
-    """A paper that gives a score has a column beside ours."""
-    given = _given(row["paper"] for row in rows)
-    heads = [[words(score), *(["the paper's"] if score in given else [])] for score in scores]
-    cells = [["system", *chain(*heads), "n", ""]]
+def _make_table(rows: Sequence[Mapping[str, Any]], scores: Sequence[str]) -> Table:
+    """Return the table; a score that the paper has takes two columns, ours and the paper's."""
+    papers = _list_scores(row["paper"] for row in rows)
+    columns = ["system"]
+    for score in scores:
+        columns += [format_score_name(score), *(["the paper's"] if score in papers else [])]
+    cells = []
     for row in rows:
-        figures = [[shown(row[name]), *([_paper(row["paper"], name)] if name in given else [])] for name in scores]
+        figures = []
+        for score in scores:
+            figures += [format_mean(row[score]), *([_format_figures(row["paper"], score)] if score in papers else [])]
         states = dict.fromkeys(run["status"] for run in row["runs"] if run["status"] != "completed")
-        about = ", ".join([*states, *_otherwise(row.get("searched", []))])
-        cells.append([row["row"], *chain(*figures), row["n"] or "", about])
-    return cells
+        remarks = ", ".join([*states, *_count_searches(row.get("searched", []))])
+        cells.append([row["row"], *figures, row["n"] or "", remarks])
+    return Table([*columns, "n", ""], cells)
 
 
-def _otherwise(searched: Sequence[str]) -> list[str]:
-    """How a row's runs were searched where not by the defaults, and how many where not all were."""
+def _count_searches(searched: Sequence[str]) -> list[str]:
+    """Return the searches that are not the default, with the number of runs if not all runs used it."""
     counts = Counter(filter(None, searched))
-    return [f"{how} ({count} of {len(searched)})" if count < len(searched) else how for how, count in counts.items()]
+    return [
+        f"{search} ({count} of {len(searched)})" if count < len(searched) else search
+        for search, count in counts.items()
+    ]
 
 
-def _paper(figures: Figures, score: str) -> str:
-    return "; ".join(f"{test} {of[score]}" for test, of in figures.items() if score in of)
+def _format_figures(figures: Figures, score: str) -> str:
+    return "; ".join(f"{test} {of_test[score]}" for test, of_test in figures.items() if score in of_test)

@@ -1,0 +1,89 @@
+"""Write the results of an evaluation: translations, alignments and scores."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig
+
+from nmt.data.parallel_text import SentencePair
+from nmt.evaluation.attention_alignment import AlignmentScores
+from nmt.evaluation.test_set import TestSet
+from nmt.evaluation.translated_set import TranslatedSet
+from nmt.runs.folder import SCORES
+from nmt.runs.trained_model import TrainedRun
+from nmt.system.files import write_json, write_text
+from nmt.translate.alignment import format_pharaoh, link_words
+from nmt.translate.text_translator import Translation
+
+FORCED_LINKS = "forced_links.txt"
+
+
+def choose_folder(runs: list[TrainedRun], settings: DictConfig) -> Path:
+    """Return the folder `output`, or the run's folder, or a folder whose name depends on the runs of an ensemble."""
+    if settings.output is not None:
+        return Path(str(settings.output))
+    if len(runs) == 1:
+        return runs[0].folder
+    identity = [*(str(run.checkpoint.absolute()) for run in runs), str(settings.weights), settings.average]
+    return Path("outputs") / "ensembles" / hashlib.blake2b("\n".join(identity).encode(), digest_size=6).hexdigest()
+
+
+def write_results(
+    folder: Path,
+    test: TestSet,
+    translated: TranslatedSet,
+    alignments: AlignmentScores | None,
+    scores: dict[str, Any],
+) -> None:
+    """Replace all result files of a folder, or none if writing fails.
+
+    scores.json comes last: if it exists, all other files are complete.
+    """
+    links = (format_pharaoh(link_words(translation.word_alignment())) for translation in translated.translations)
+    references = zip(*test.references, strict=True)
+    with TemporaryDirectory(dir=folder, prefix=".") as drafts:
+        draft = Path(drafts)
+        _write_lines(draft / "hypotheses.txt", translated.texts)
+        _write_lines(draft / "links.txt", links)
+        if alignments:
+            _write_lines(draft / FORCED_LINKS, (format_pharaoh(sorted(links)) for links in alignments.links))
+        _write_lines(draft / "sentences.jsonl", map(_to_json, test.pairs, references, translated.translations))
+        _write_arrays(draft / "alignments.npz", [translation.alignment for translation in translated.translations])
+        write_json(draft / SCORES, scores)
+        for old in (folder / SCORES, folder / FORCED_LINKS, *folder.glob("alignment_*.png")):
+            old.unlink(missing_ok=True)
+        for path in sorted(draft.iterdir(), key=lambda path: path.name == SCORES):
+            path.replace(folder / path.name)
+
+
+def write_heatmap(folder: Path, number: int, translation: Translation) -> Path:
+    """Draw the alignment of a translation as alignment_NUMBER.png, and return the path."""
+    from nmt.evaluation.heatmap import draw_heatmap  # imported here, because matplotlib is slow to import
+
+    path = folder / f"alignment_{number}.png"
+    draw_heatmap(translation.source, translation.target, translation.alignment).savefig(path, dpi=150)
+    return path
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def _write_arrays(path: Path, arrays: list[np.ndarray]) -> None:
+    """Write arrays under their numbers."""
+    with path.open("wb") as file:
+        np.savez(file, **{str(number): array.astype(np.float16) for number, array in enumerate(arrays)})
+
+
+def _to_json(pair: SentencePair, references: tuple[str, ...], translation: Translation) -> str:
+    """Return the line of sentences.jsonl that the comparison of systems shows."""
+    values = translation.to_dict(alignment=False)
+    further = {"further_references": references[1:]} if len(references) > 1 else {}
+    sentence = {"source": pair.source, "reference": pair.target, "hypothesis": translation.text} | further
+    sentence |= {name: values[name] for name in ("source_words", "words", "word_scores")}
+    return json.dumps(sentence, ensure_ascii=False)

@@ -1,0 +1,119 @@
+"""Evaluate a run: translate a test set, score the translations, write the result files."""
+
+import logging
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from nmt.config.schema import load_defaults
+from nmt.evaluation.attention_alignment import AlignmentScores, score_forced_alignments
+from nmt.evaluation.bleu import bleu_metric
+from nmt.evaluation.forced_scoring import reference_perplexity
+from nmt.evaluation.result_files import choose_folder, write_results
+from nmt.evaluation.test_set import TestSet, check_data_overrides, hint_at_folder, read_test_set
+from nmt.evaluation.test_set_scores import (
+    count_training_words,
+    score_by_frequency,
+    score_by_length,
+    score_translated_set,
+)
+from nmt.evaluation.translated_set import TranslatedSet, translate_test_set
+from nmt.runs.trained_model import TrainedRun
+from nmt.search.settings import EVALUATION_DEFAULTS, Search
+from nmt.system.files import check_writable
+from nmt.translate.loading import build_search, load_translator
+from nmt.translate.text_translator import TextTranslator
+from nmt.translate.unknown_words import make_replacer
+
+log = logging.getLogger(__name__)
+
+
+class Evaluation(NamedTuple):
+    """A test set, its translations, the content of scores.json, and the folder of the result files."""
+
+    test: TestSet
+    translated: TranslatedSet
+    scores: dict[str, Any]
+    folder: Path
+
+
+def evaluate_run(folder: Path, unknown: str, test: str | None) -> None:
+    """Evaluate a run after training, and log BLEU and chrF.
+
+    Args:
+        folder: The run's folder.
+        unknown: What to do with unknown words.
+        test: The name of the test set; None: the one of the run's configuration.
+    """
+    settings = OmegaConf.merge(load_defaults("evaluate"), {"run": str(folder), "unknown": unknown})
+    scores = evaluate(settings, [] if test is None else [f"data.test={test}"]).scores
+    bleu, chrf = (scores["scores"][name]["score"] for name in ("bleu", "chrf"))
+    log.info("%s: bleu %.2f, chrf %.2f, in %s/%s/", scores["test"], bleu, chrf, scores["run"], scores["test"])
+
+
+def evaluate(settings: DictConfig, data_overrides: list[str]) -> Evaluation:
+    """Evaluate the run or the ensemble that settings name; all checks come before the search."""
+    check_data_overrides(data_overrides)
+    search = build_search(settings)
+    runs, translator = load_translator(settings)
+    data = runs[0].data(data_overrides)
+    bleu_metric(**data.score)
+    with hint_at_folder():
+        test = read_test_set(data)
+        frequencies = count_training_words(data) if settings.by_frequency else None
+        replace_unknown = make_replacer(runs[0], settings.unknown, data_overrides)
+    folder = choose_folder(runs, settings) / test.name
+    check_writable(folder, str(folder), ". Fix: output=FOLDER writes the results elsewhere")
+    alignments = _score_alignments(translator, test, settings)
+    translated = translate_test_set(test, translator, search, settings.batch_size, replace_unknown)
+    model_scores = reference_perplexity(translator, test.pairs, batch_size=settings.batch_size)
+    model_scores |= alignments.scores if alignments else {}
+    languages = translator.languages
+    scores = {
+        "run": str(folder.parent),
+        **_describe(runs, test, translated, search, settings),
+        "counted": dict(data.score),
+        "scores": score_translated_set(test, translated, languages, **data.score) | model_scores,
+        **score_by_length(test, translated, languages, **data.score),
+        "by_frequency": None if frequencies is None else score_by_frequency(test, translated, languages, frequencies),
+        "sentences_per_second": round(len(test.pairs) / translated.seconds, 1),
+        "data_overrides": data_overrides,
+        "alignment_counts": _format_rows(alignments.counts) if alignments else None,
+    }
+    write_results(folder, test, translated, alignments, scores)
+    return Evaluation(test, translated, scores, folder)
+
+
+def _score_alignments(translator: TextTranslator, test: TestSet, settings: DictConfig) -> AlignmentScores | None:
+    if test.gold is None:
+        return None
+    threshold, batch_size = settings.link_threshold, settings.batch_size
+    return score_forced_alignments(translator, test.pairs, test.gold, threshold, batch_size=batch_size)
+
+
+def _describe(
+    runs: list[TrainedRun], test: TestSet, translated: TranslatedSet, search: Search, settings: DictConfig
+) -> dict[str, Any]:
+    """Return what was evaluated and how, for scores.json."""
+    return {
+        "members": [{"run": str(run.folder), "checkpoint": run.checkpoint.name, "step": run.step} for run in runs],
+        "test": test.name,
+        "sentences": len(test.pairs),
+        "blank_pairs_dropped": test.blank,
+        "empty_sources": translated.empty,
+        "in_parts": translated.in_parts,
+        "search": asdict(search),
+        **{name: _to_plain(settings[name]) for name in EVALUATION_DEFAULTS},
+    }
+
+
+def _to_plain(value: Any) -> Any:
+    return OmegaConf.to_container(value) if isinstance(value, ListConfig) else value
+
+
+def _format_rows(counts: np.ndarray) -> list[str]:
+    """Return a line for each sentence: |A|, |S|, |A ∩ S|, |A ∩ P| of the links, then of the weights."""
+    return [" ".join(f"{value:.6g}" for value in row) for row in counts]

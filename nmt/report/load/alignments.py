@@ -1,0 +1,43 @@
+"""Read alignments.npz: the attention of each translated sentence, as bytes.
+
+Sentences are read a few at a time, because the alignments of all runs may not fit in memory.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+
+from nmt.report.load.evaluation import Evaluation
+
+MAX_SIZE = 2**26  # bytes of an alignment, uncompressed
+MIN_WEIGHT = 0.02  # smaller weights are read as zero
+LOSS = "no alignments; evaluate it again"
+
+
+def open_alignments(evaluation: Evaluation) -> tuple[NpzFile | None, tuple[str, ...]]:
+    """Open the alignments of a run on a test set; if they cannot be read, return None and a note."""
+    if not evaluation.alignments.exists():
+        has_words = any(sentence.words for sentence in evaluation.sentences)  # a run restored by studies has none
+        return None, (f"there is no alignments.npz: {LOSS}",) if has_words else ()
+    try:
+        archive = np.load(evaluation.alignments, allow_pickle=False)
+        largest = max(member.file_size for member in archive.zip.infolist())
+    except Exception:  # a damaged archive raises errors of many types
+        return None, (f"alignments.npz is damaged: {LOSS}",)
+    return (archive, ()) if largest <= MAX_SIZE else (None, (f"alignments.npz is not of sentences: {LOSS}",))
+
+
+def read_alignments(archive: NpzFile, sentences: Sequence[int]) -> tuple[list[np.ndarray] | None, tuple[str, ...]]:
+    """Return (word, source word) of each sentence, from 0 to 255; if one cannot be read, return None and a note."""
+    try:
+        return [_as_bytes(archive[str(sentence)]) for sentence in sentences], ()
+    except Exception as error:  # as above
+        return None, (f"alignments.npz is damaged ({type(error).__name__}): {LOSS}",)
+
+
+def _as_bytes(weights: np.ndarray) -> np.ndarray:
+    if weights.ndim != 2:
+        raise ValueError
+    weights = np.nan_to_num(weights.astype(np.float32)).clip(0, 1)
+    return np.where(weights < MIN_WEIGHT, 0, weights * 255).round().astype(np.uint8)

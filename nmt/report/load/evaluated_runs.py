@@ -1,0 +1,114 @@
+"""Load the runs to compare: those that are completed and were evaluated on one test set."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from nmt.errors import UserError, did_you_mean
+from nmt.report.load.evaluation import Evaluation, parse_checkpoint, read_evaluation
+from nmt.report.load.run_folder import RunFolder, find_runs
+from nmt.report.load.run_names import is_job
+from nmt.report.load.safe_files import UnreadableError
+from nmt.report.load.settings import RunSettings, read_settings
+from nmt.runs.folder import SCORES
+
+
+class LeftOut(NamedTuple):
+    """A run that is not compared."""
+
+    run: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EvaluatedRun(RunFolder):
+    """A completed run on a test set; its notes also name results that do not fit the run."""
+
+    settings: RunSettings
+    evaluation: Evaluation
+
+
+class LoadedRuns(NamedTuple):
+    """The runs evaluated on a test set, and all others."""
+
+    test: str
+    runs: list[EvaluatedRun]
+    left_out: list[LeftOut]
+
+
+def load_runs(folders: Sequence[str], test: str | None) -> LoadedRuns:
+    """Load the runs in these folders that were evaluated on a test set, by default the one of most runs."""
+    all_runs = find_runs(folders)
+    completed = [run for run in all_runs if not run.problem]
+    left_out = [LeftOut(run.name, run.problem) for run in all_runs if run.problem]
+    test = _choose_test(completed, test, left_out)
+    evaluated = []
+    for run in completed:
+        try:
+            evaluated.append(load_run(run, test))
+        except UnreadableError as error:
+            left_out.append(LeftOut(run.name, str(error)))
+    if not evaluated:
+        raise UserError(f"nothing can be compared: {_list_reasons(left_out)}")
+    return LoadedRuns(test, evaluated, left_out)
+
+
+def _choose_test(runs: Sequence[RunFolder], test: str | None, left_out: Sequence[LeftOut]) -> str:
+    """Return the test set of most runs; if there are several, the one that the first run names in its settings."""
+    counts = Counter(name for run in runs for name in run.tests)
+    if test is not None and str(test) not in counts:
+        choice = f"choose one of {', '.join(counts)}{did_you_mean(str(test), counts)}"
+        command = f"python evaluate.py run=FOLDER data.test={test}"
+        raise UserError(f"test={test}: no run was evaluated on it. Fix: {choice if counts else command}")
+    if test is not None:
+        return str(test)
+    if not counts:
+        reasons = f" ({_list_reasons(left_out)})" if left_out else ""
+        raise UserError(
+            f"no completed run was evaluated on a test set{reasons}. Fix: python evaluate.py run=FOLDER, for each run"
+        )
+    default = read_settings(runs[0]).test
+    return max(counts, key=lambda name: (counts[name], name == default))
+
+
+def _list_reasons(left_out: Sequence[LeftOut]) -> str:
+    reasons = "; ".join(f"{one.run}: {one.reason}" for one in left_out[:3])
+    return reasons + (f"; and {len(left_out) - 3} more" if len(left_out) > 3 else "")
+
+
+def load_run(run: RunFolder, test: str) -> EvaluatedRun:
+    """Load a run on a test set; raise UnreadableError if it was not evaluated there or the results are damaged."""
+    evaluation, settings = load_evaluation(run, test), read_settings(run)
+    best, used = parse_checkpoint([run.summary.get("best")]), evaluation.checkpoint
+    stale = note_stale_scores(run, evaluation)
+    if not stale and used and best and used != best:
+        stale = f"evaluated with {used.name}, step {used.step}; its best is {best.name}"
+    notes = [*([stale] if stale else []), *settings.notes]
+    if evaluation.text_overrides and settings.has_test(test):
+        overrides = " ".join(evaluation.text_overrides)
+        notes.append(f"evaluated with {overrides}: maybe another text than its own {test}")
+    # notes on what names the run come first: a job's command line, an evaluation's training
+    is_named_by_notes = is_job(run.folder) or run.trained is None
+    notes = (*run.notes, *notes) if is_named_by_notes else (*notes, *run.notes)
+    return EvaluatedRun(**vars(run) | {"notes": notes}, settings=settings, evaluation=evaluation)
+
+
+def load_evaluation(run: RunFolder, test: str) -> Evaluation:
+    """Load the results of a run on a test set; raise UnreadableError if there are none or they are damaged."""
+    if not (run.folder / test / SCORES).is_file():
+        others = f"; it was on {', '.join(run.tests)}" if run.tests else ""
+        raise UnreadableError(f"not evaluated on {test}{others}: python evaluate.py run=FOLDER data.test={test}")
+    return read_evaluation(run.folder / test)
+
+
+def note_stale_scores(run: RunFolder, evaluation: Evaluation) -> str:
+    """Return a note if the run was trained after its evaluation, else an empty string.
+
+    The scores are then of other weights than the curves, the steps and the time.
+    """
+    best, used = parse_checkpoint([run.summary.get("best")]), evaluation.checkpoint
+    if not (used and best and used.name == best.name and used.step != best.step):
+        return ""
+    how = "further" if best.step > used.step else "anew"
+    return f"evaluated at step {used.step}, trained {how} since; evaluate it again"

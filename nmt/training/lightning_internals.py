@@ -1,0 +1,109 @@
+"""The private parts of Lightning that training depends on, each behind a name that says what it does.
+
+`tests/training/test_lightning_internals.py` checks each against the installed version.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pytorch_lightning import Trainer
+from pytorch_lightning.callbacks import EarlyStopping
+from pytorch_lightning.loggers import WandbLogger
+
+
+def validates_after_this_batch(trainer: Trainer) -> bool:
+    """Return whether a validation follows the current batch of training."""
+    loop = trainer.fit_loop
+    return loop.epoch_loop._should_check_val_fx(loop._data_fetcher)
+
+
+def accumulates_gradients(trainer: Trainer) -> bool:
+    """Return whether the current step waits for gradients of further batches; no checkpoint holds these."""
+    return trainer.fit_loop.epoch_loop._should_accumulate()
+
+
+def stops_early(trainer: Trainer) -> bool:
+    """Return whether training ends now, by a score or by a limit of time or steps."""
+    return trainer.should_stop and trainer.fit_loop._can_stop_early
+
+
+def logs_this_batch(trainer: Trainer) -> bool:
+    """Return whether metrics of the current batch are logged."""
+    return trainer._logger_connector.should_update_logs
+
+
+def validates_by_the_clock(trainer: Trainer) -> bool:
+    """Return whether trainer.val_check_interval is a time."""
+    return trainer._val_check_time_interval is not None
+
+
+def is_last_batch_of_epoch(trainer: Trainer) -> bool:
+    """Return whether the current batch is the last of its epoch."""
+    return trainer.fit_loop.epoch_loop.batch_progress.is_last_batch
+
+
+def replace_step_limit(trainer: Trainer, steps: int) -> int:
+    """Set trainer.max_steps inside the loop and return the limit before."""
+    loop = trainer.fit_loop.epoch_loop
+    before, loop.max_steps = loop.max_steps, steps
+    return before
+
+
+def forget_interrupted_validation(trainer: Trainer) -> None:
+    """Take the batches of an interrupted validation off the loop's total."""
+    trainer.fit_loop.epoch_loop.val_loop.batch_progress.total.reset_on_restart()
+
+
+def count_epoch_as_unfinished(trainer: Trainer) -> None:
+    """Take back the epoch that Lightning counted as complete when training stopped within it."""
+    for counts in (trainer.fit_loop.epoch_progress.total, trainer.fit_loop.epoch_progress.current):
+        counts.processed, counts.completed = counts.processed - 1, counts.completed - 1
+
+
+def epoch_is_finished(checkpoint: dict[str, Any]) -> bool:
+    """Return whether a checkpoint was saved between two epochs."""
+    return len(set(_loops(checkpoint)["epoch_progress"]["current"].values())) == 1
+
+
+def logged_steps(checkpoint: dict[str, Any]) -> int:
+    """Return the last step that the loggers of a checkpoint's run have seen."""
+    return _loops(checkpoint)["epoch_loop.state_dict"]["_batches_that_stepped"]
+
+
+def repeat_validation_on_resume(checkpoint: dict[str, Any]) -> None:
+    """Mark the validation as begun but not done, so that a resumed run validates before its next batch."""
+    progress = _loops(checkpoint)["epoch_loop.val_loop.batch_progress"]
+    for counts in (progress["total"], progress["current"]):
+        counts |= {"ready": 1, "started": 1, "processed": 0, "completed": 0}
+
+
+def move_checkpoint_paths(checkpoint: dict[str, Any], folder: Path) -> None:
+    """Point the states of ModelCheckpoint to `folder`, or a moved run would forget its best checkpoint."""
+    for state in checkpoint["callbacks"].values():
+        if before := state.get("dirpath"):
+            for key, value in state.items():
+                if isinstance(value, str) and value.startswith(before):
+                    state[key] = str(folder) + value[len(before) :]
+            best = state["best_k_models"]
+            state["best_k_models"] = {str(folder) + path[len(before) :]: score for path, score in best.items()}
+
+
+def apply_patience(checkpoint: dict[str, Any], callback: EarlyStopping) -> None:
+    """Resume with the patience that is configured now; Lightning would restore the former one."""
+    if callback.state_key in checkpoint["callbacks"]:
+        checkpoint["callbacks"][callback.state_key]["patience"] = callback.patience
+
+
+def swap_averaged_weights(checkpoint: dict[str, Any]) -> None:
+    """Swap the mean of the weights and the weights, which WeightAveraging stored the wrong way round."""
+    mean, weights = "state_dict", "current_model_state"
+    checkpoint[mean], checkpoint[weights] = checkpoint[weights], checkpoint[mean]
+
+
+def silence_anonymous(logger: WandbLogger) -> None:
+    """Drop the argument `anonymous`, because Lightning passes it always and W&B warns that it has no effect."""
+    logger._wandb_init.pop("anonymous", None)
+
+
+def _loops(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    return checkpoint["loops"]["fit_loop"]

@@ -1,0 +1,54 @@
+"""The output file of translations: written as FILE.part until complete, compressed if it ends with .gz or .zst."""
+
+import gzip
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import TextIO
+
+from omegaconf import DictConfig
+
+from nmt.errors import ConfigurationError
+
+
+def check_output(settings: DictConfig) -> Path | None:
+    """Return the path that `output` names, or None; refuse paths that would overwrite input or are no regular file."""
+    if settings.output is None:
+        return None
+    path = Path(str(settings.output))
+    if path.exists() and not path.is_file():  # such as /dev/null
+        raise ConfigurationError(
+            f"output={path}: exists and is no regular file. Fix: name a file, or leave output= out for standard output"
+        )
+    inputs = {key: Path(str(settings[key])) for key in ("input", "prefixes") if settings[key] is not None}
+    for written, (key, read) in product((path, _draft_of(path)), inputs.items()):
+        if written.exists() and read.exists() and read.samefile(written):
+            raise ConfigurationError(f"output={path}: would overwrite {key}={read}. Fix: name another file")
+    return path
+
+
+@contextmanager
+def open_output(path: Path) -> Iterator[TextIO]:
+    """Open FILE.part, and rename it to FILE at the end; on an error FILE.part stays."""
+    draft = _draft_of(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = _choose_opener(path.suffix)(draft, "wt", encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"output={path}: cannot be written ({error.strerror})") from None
+    with stream:
+        yield stream
+    draft.replace(path)
+
+
+def _choose_opener(suffix: str) -> Callable[..., TextIO]:
+    if suffix == ".zst":
+        import zstandard
+
+        return zstandard.open
+    return gzip.open if suffix == ".gz" else open
+
+
+def _draft_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")

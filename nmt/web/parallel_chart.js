@@ -1,0 +1,168 @@
+"use strict";
+
+const HINT = "each line is a system: point at one for its score; click a value to filter the lines";
+const MAX_LABELS = 24;
+
+/**
+ * Draw a line for each system, through the values of its settings to its score.
+ *
+ * axes: [{ name, values }]; lines: [{ label, score, values }]; `worth` grows with better scores
+ */
+function makeParallelChart(chart) {
+  const note = makeNote(HINT);
+  const filters = new Map(); // from the number of an axis to the value that lines must have
+  const paint = (width) => drawParallelChart(width, { note, filters, ...chart });
+  return make("figure", { class: "card chart" }, makeResponsive(paint), note);
+}
+
+function drawParallelChart(width, chart) {
+  const layout = layOutAxes(width, chart);
+  const paths = drawPaths(chart, layout);
+  const applyFilters = () => {
+    const isShown = ({ values }) =>
+      [...chart.filters].every(([axis, value]) => values[axis] === value);
+    chart.lines.forEach((line, index) => paths[index].classList.toggle("out", !isShown(line)));
+  };
+  applyFilters();
+  const axes = layout.axes.map((_, index) => drawAxis(index, chart, layout, applyFilters));
+  const svg = draw(
+    "svg",
+    {
+      viewBox: `0 0 ${layout.width} ${layout.height}`,
+      height: layout.height,
+      role: "group",
+      "aria-label": `Settings against ${chart.scoreName}`,
+      style: { width: `${layout.width}px` },
+    },
+    draw("g", {}, ...paths),
+    ...axes,
+  );
+  return make("div", { class: "scroll" }, svg);
+}
+
+/** Return the axes and their coordinates; the last axis is the score. */
+function layOutAxes(width, { axes, lines, scoreName }) {
+  const gap = Math.max(112, (width - 140) / Math.max(1, axes.length));
+  const height = Math.max(240, 60 + 30 * Math.max(...axes.map((axis) => axis.values.length), 1));
+  const [top, bottom] = [40, height - 18];
+  const [low, high] = getRange(lines.map((line) => line.score));
+  const range = padRange([low, high], 0.04);
+  const getScoreY = (score) =>
+    bottom - ((score - range.low) / (range.high - range.low)) * (bottom - top);
+  const scale = (values) => (value) =>
+    values.length === 1
+      ? (top + bottom) / 2
+      : bottom - (values.indexOf(value) / (values.length - 1)) * (bottom - top);
+  return {
+    axes: [
+      ...axes.map(({ name, values }) => ({ name, values, getY: scale(values) })),
+      { name: scoreName, ticks: getTicks(low, high, 5), getY: getScoreY },
+    ],
+    getX: (index) => 70 + index * gap,
+    width: gap * axes.length + 140,
+    height,
+    top,
+    bottom,
+  };
+}
+
+function drawPaths({ lines, scoreName, worth, note }, layout) {
+  const [worst, best] = getRange(lines.map((line) => worth(line.score)));
+  const paths = lines.map((line) => {
+    const share = best === worst ? 1 : (worth(line.score) - worst) / (best - worst);
+    const colour = `color-mix(in oklab, var(--high) ${Math.round(100 * share)}%, var(--low))`;
+    const score = line.score.toFixed(2);
+    const select = () => {
+      paths.forEach((other) => other.classList.toggle("selected", other === path));
+      path.parentNode.append(path); // above the other lines
+      note.replaceChildren(`${line.label} · ${scoreName} `, make("b", {}, score));
+    };
+    const deselect = () => {
+      path.classList.remove("selected");
+      note.replaceChildren(HINT);
+    };
+    const path = draw("path", {
+      class: "path",
+      d: joinSmoothly(placeLine(line, layout)),
+      tabindex: "0",
+      role: "img",
+      "aria-label": `${line.label}: ${scoreName} ${score}`,
+      style: { stroke: colour },
+      onpointerenter: select,
+      onpointerleave: deselect,
+      onfocus: () => {
+        if (!path.matches(".selected")) select(); // because moving a path focuses it again
+      },
+      onblur: deselect,
+    });
+    return path;
+  });
+  return paths;
+}
+
+const placeLine = ({ values, score }, { axes, getX }) =>
+  [...values, score].map((value, index) => [getX(index), axes[index].getY(value)]);
+
+function joinSmoothly(points) {
+  const pieces = points.map(([x, y], at) => {
+    if (!at) return `M${x} ${y}`;
+    const [lastX, lastY] = points[at - 1];
+    const middle = (lastX + x) / 2;
+    return `C${middle} ${lastY} ${middle} ${y} ${x} ${y}`;
+  });
+  return pieces.join("");
+}
+
+function drawAxis(index, chart, { axes, getX, top, bottom }, applyFilters) {
+  const { name, values, ticks, getY } = axes[index];
+  const x = getX(index);
+  const labels = ticks
+    ? ticks.map((tick) => {
+        const position = { class: "halo", x: x + 8, y: getY(tick) + 4 };
+        return draw("text", position, formatShort(tick));
+      })
+    : drawValues(index, values, { x: x + 8, getY }, chart.filters, applyFilters);
+  const title = { class: "title", x, y: 18, "text-anchor": "middle" };
+  return draw(
+    "g",
+    { class: "axis" },
+    draw("line", { x1: x, x2: x, y1: top - 8, y2: bottom + 8 }),
+    draw("text", title, clipText(name, 24), draw("title", {}, name)),
+    ...labels,
+  );
+}
+
+/** Draw the values of a setting as buttons that filter the lines. */
+function drawValues(axis, values, { x, getY }, filters, applyFilters) {
+  const step = Math.ceil(values.length / MAX_LABELS);
+  const shownValues = values.filter((_, index) => index % step === 0);
+  const labels = shownValues.map((value) => {
+    const text = formatSetting(value);
+    const toggle = () => {
+      if (filters.get(axis) === value) filters.delete(axis);
+      else filters.set(axis, value);
+      updatePressed();
+      applyFilters();
+    };
+    const attributes = {
+      class: "value halo",
+      x,
+      y: getY(value) + 4,
+      tabindex: "0",
+      role: "button",
+      onclick: toggle,
+      onkeydown: (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        toggle();
+      },
+    };
+    return draw("text", attributes, clipText(text, 20), draw("title", {}, text));
+  });
+  const updatePressed = () =>
+    shownValues.forEach((value, index) => {
+      labels[index].setAttribute("aria-pressed", String(filters.get(axis) === value));
+    });
+  updatePressed();
+  return labels;
+}

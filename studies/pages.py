@@ -1,0 +1,111 @@
+"""Write the results: an index, and a page with a figure for each study."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nmt.report.load.safe_files import is_number
+from nmt.report.render.markdown import format_duration, render_alignment_error, render_sections
+from nmt.report.render.paper_table import render_paper_table
+from nmt.report.render.table import Table
+from nmt.system.files import write_text
+from nmt.system.hardware import hardware_label
+from studies.archive import Archive
+from studies.figure import draw_figure
+from studies.placeholders import fill_in_figures
+from studies.summary_table import render_summary
+
+HEAD = """# Results
+
+Each study asks one question. Its page gives the finding, a leaderboard, a figure, the commands, and
+all tables. The tables are what `compare.py` wrote of the runs; the numbers in the text are filled in
+from them. The archive beside a page holds the tables and the runs without their weights.
+
+    python -m studies                 write these pages again, from the archives
+    python -m studies keep NAME       compare the runs of a study again, and keep them
+    python -m studies restore NAME    put the kept runs back, so that the study's commands resume there
+
+How to read the tables:
+
+- *Over sentences* (p): would other sentences of this kind show the difference? *Over seeds* (p):
+  would models trained again show it? A difference *holds* where both p, corrected for the number of
+  comparisons, are below 0.05.
+- Settings and search were chosen on the validation set. A study says where a system was added
+  because of what others did.
+- Test sets were translated when a system's training had ended; tables were made while other seeds
+  were still trained.
+- Another kind of processor gives other weights. To train one row again, use its command with
+  another `sweep=`, because a restored run counts as completed.
+- A + behind a commit: files of the project were changed since.
+
+"""
+
+
+def write_pages(studies: Mapping[str, Any], folder: Path) -> None:
+    """Write docs/results/README.md, and NAME.md and NAME.svg for each study that was kept."""
+    tables = {name: Archive(folder / f"{name}.tar.xz").tables for name in studies}
+    kept = {name: of_study for name, of_study in tables.items() if of_study}
+    write_text(folder / "README.md", HEAD + _index(studies, kept))
+    for name, study in studies.items():
+        write_text(folder / f"{name}.md", _page(name, study, kept, draw_figure(name, study, kept, folder)))
+
+
+def _index(studies: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
+    rows = [[f"[{study['title']}]({name}.md)", _finding(name, study, kept)] for name, study in studies.items()]
+    return "\n".join(Table(["study", "finding"], rows).to_markdown()) + "\n"
+
+
+def _finding(name: str, study: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
+    if name not in kept:
+        return "not run yet"
+    if "finding" in study:
+        return fill_in_figures(study["finding"].strip(), name, kept)
+    states = [run["status"] for run in kept[name]["runs"]]
+    return f"{states.count('completed')} of {study.get('planned', len(states))} runs are completed"
+
+
+def _page(name: str, study: Mapping[str, Any], kept: Mapping[str, Any], figure: Path | None) -> str:
+    parts = [f"# {study['title']}", f"**Finding.** {_finding(name, study, kept)}"]
+    parts.append(f"**Question.** {study['question'].strip()}")
+    if name in kept:
+        parts += _leaderboards(study, kept[name])
+        if figure is not None:
+            parts.append(f"![{study['title']}: score of each system]({figure.name})")
+        if study.get("reading"):
+            parts.append(f"## Reading\n\n{fill_in_figures(study['reading'].strip(), name, kept)}")
+    commands = "".join(f"    {line}\n" for text in study["commands"] for line in text.strip().splitlines())
+    parts.append(f"## Commands\n\n{commands.rstrip()}")
+    if name in kept:
+        for test, tables in kept[name]["tests"].items():
+            parts.append(_fold(f"All tables of {test}", render_sections(tables, level=3)))
+        parts.append(_fold("The runs", "\n".join(_runs(kept[name]["runs"]).to_markdown()) + "\n"))
+        if (missing := study.get("planned", 0) - len(kept[name]["runs"])) > 0:
+            parts.append(f"{missing} planned run{'s have' if missing > 1 else ' has'} not been started.")
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _leaderboards(study: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
+    papers = [render_paper_table(paper, level=2) for paper in kept.get("papers", [])]
+    if study.get("asks") == "alignment":
+        return [*papers, *(f"## Leaderboard\n\n{render_alignment_error(tables)}" for tables in kept["tests"].values())]
+    return [*papers, f"## Leaderboard\n\n{render_summary(kept['tests'])}"] if kept["tests"] else papers
+
+
+def _fold(title: str, text: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{text}\n</details>"
+
+
+def _runs(rows: list[Mapping[str, Any]]) -> Table:
+    heads = ["run", "seed", "state", "best on validation", "steps", "time", "started", "commit", "machine"]
+    return Table(heads, [_run(row) for row in rows])
+
+
+def _run(row: Mapping[str, Any]) -> list[Any]:
+    best, seconds = row["best"], row["wall_seconds"]
+    score = f"{best['score']:.2f} ({best['metric']})" if best else ""
+    duration = format_duration(seconds) if is_number(seconds) else ""
+    commit = re.sub(r"(?<=^\w{9})\w+", "", row["git_commit"] or "")
+    machine = hardware_label(row["machine"]) if row["machine"] else ""
+    cells = [row["run"], row["seed"], row["status"], score, row["steps"], duration, row["started"], commit, machine]
+    return ["" if cell is None else cell for cell in cells]

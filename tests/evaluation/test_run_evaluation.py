@@ -1,0 +1,70 @@
+"""The evaluation of a run: checks before the search, and the log after training."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+
+from nmt.config.schema import load_defaults
+from nmt.errors import ConfigurationError, NoFileError
+from nmt.evaluation import run_evaluation, test_set
+from nmt.evaluation.run_evaluation import Evaluation, evaluate, evaluate_run
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    """Return settings of an evaluation whose search fails the test."""
+    data = SimpleNamespace(score={"tokenize": "13a", "lowercase": False})
+    run = SimpleNamespace(folder=tmp_path / "run", data=lambda data_overrides: data)
+    monkeypatch.setattr(run_evaluation, "load_translator", lambda settings: ([run], None))
+    monkeypatch.setattr(run_evaluation, "read_test_set", lambda data: test_set.TestSet("test", [], [[]], None, 0))
+    monkeypatch.setattr(run_evaluation, "translate_test_set", lambda *_: pytest.fail("the search started"))
+    return OmegaConf.merge(load_defaults("evaluate"), {"run": str(run.folder)})
+
+
+@pytest.mark.parametrize("output", ["file", "file/below"])
+def test_folder_that_cannot_be_written_is_an_error_before_the_search(settings, tmp_path, output):
+    (tmp_path / "file").touch()
+    settings.output = str(tmp_path / output)
+    with pytest.raises(ConfigurationError, match=f"{output}/test: cannot be written .*. Fix: output=FOLDER"):
+        evaluate(settings, [])
+
+
+def test_override_without_an_effect_is_an_error_before_the_search(settings):
+    with pytest.raises(ConfigurationError, match=r"data.max_length=3: has no effect on an evaluation"):
+        evaluate(settings, ["data.test=test", "data.max_length=3"])
+
+
+def test_unknown_tokenizer_is_an_error_before_the_search(settings, monkeypatch):
+    data = SimpleNamespace(score={"tokenize": "13b", "lowercase": False})
+    run = SimpleNamespace(data=lambda data_overrides: data)
+    monkeypatch.setattr(run_evaluation, "load_translator", lambda settings: ([run], None))
+    with pytest.raises(ConfigurationError, match=r"tokenize=13b: no such tokenizer. Fix: choose none, zh, 13a"):
+        evaluate(settings, [])
+
+
+def test_missing_file_of_the_test_set_is_explained(settings, tmp_path, monkeypatch):
+    def fail(data):
+        raise NoFileError("data/test.en")
+
+    monkeypatch.setattr(run_evaluation, "read_test_set", fail)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NoFileError, match=f"data/test.en: no such file .this folder is {tmp_path}"):
+        evaluate(settings, [])
+
+
+def test_evaluation_after_training_logs_scores_and_folder(monkeypatch, caplog):
+    scores = {"bleu": {"score": 39.027}, "chrf": {"score": 61.5}}
+    calls = []
+
+    def record_call(settings, data_overrides):
+        calls.append((settings.run, settings.unknown, data_overrides))
+        return Evaluation(None, None, {"run": "a/run", "test": "test_2016", "scores": scores}, None)
+
+    monkeypatch.setattr(run_evaluation, "evaluate", record_call)
+    with caplog.at_level(logging.INFO):
+        evaluate_run("a/run", "keep", "test_2016")
+    evaluate_run("a/run", "copy", None)
+    assert calls == [("a/run", "keep", ["data.test=test_2016"]), ("a/run", "copy", [])]
+    assert caplog.messages[:1] == ["test_2016: bleu 39.03, chrf 61.50, in a/run/test_2016/"]

@@ -1,0 +1,42 @@
+"""The words of references that over- and under-translation count."""
+
+import pytest
+
+from nmt.data.vocabulary import Vocabulary
+from nmt.evaluation.over_under_translation import over_and_under_translation
+from nmt.evaluation.test_set_scores import split_references
+from nmt.evaluation.translated_set import TranslatedSet
+from nmt.translate.text_translator import Translation
+
+REFERENCE = "the cat saw rare seldom words"
+
+
+def translated(words: str, unreplaced: str) -> TranslatedSet:
+    translation = Translation.empty()._replace(words=words)
+    return TranslatedSet([translation], [unreplaced], in_parts=0, empty=0, seconds=1.0)
+
+
+@pytest.fixture
+def vocabulary():
+    return Vocabulary.learn([["the cat saw words"]], kind="words", size=10, minimum_count=1)
+
+
+def test_unknown_words_of_references_are_unk_if_translations_keep_unk(vocabulary):
+    references = split_references(vocabulary, [REFERENCE], translated("the cat <unk> <unk>", "the cat <unk> <unk>"))
+    assert references == [["the", "cat", "saw", "<unk>", "<unk>", "words"]]
+    rates = over_and_under_translation([["the", "cat", "<unk>", "<unk>"]], references)
+    assert rates["repeated_1grams"] == 0
+
+
+def test_references_keep_their_words_if_unknown_words_were_replaced(vocabulary):
+    references = split_references(vocabulary, [REFERENCE], translated("the rare seldom", "the <unk> <unk>"))
+    assert references == [REFERENCE.split()]
+
+
+def test_every_reference_word_counts_even_with_unknown_letters():
+    vocabulary = Vocabulary.learn([["a dog a man"]], kind="bpe", size=40, minimum_count=1)
+    words = ["a", "dog#", "man"]  # the unknown letter ends a word
+    references = split_references(vocabulary, [" ".join(words)], translated("a dog man", "a dog man"))
+    assert references == [["a", "dog<unk>", "man"]]
+    rates = over_and_under_translation([["a", "dog", "man"]], references)
+    assert rates["words_too_often"] == rates["words_left_out"] == pytest.approx(100 / 3)
