@@ -27,7 +27,7 @@ lint: .venv/installed-dev
 	else echo "nmt/web is not checked: Prettier is not installed (npm install --global prettier)"; fi
 
 results: .venv/installed
-	$(BIN)/python -m studies.__main__
+	$(BIN)/python -m studies
 
 format: .venv/installed-dev
 	$(BIN)/ruff format .

@@ -22,9 +22,8 @@ from nmt.errors import UserError, first_line
 from nmt.evaluation.test_set import read_test_set
 from nmt.report.load.evaluated_runs import load_evaluation, note_stale_scores
 from nmt.report.load.evaluation import compute_digest
-from nmt.report.load.run_folder import RunFolder
+from nmt.report.load.run_folder import RunFolder, read_choices
 from nmt.report.load.safe_files import UnreadableError
-from nmt.report.load.settings import read_choices
 from nmt.runs.folder import CHECKPOINTS, CHOICES, CONFIG, METRICS, OVERRIDES, SUMMARY, read_summary
 from nmt.runs.trained_model import build_data
 from nmt.system.files import atomic_write, write_json, write_text
@@ -47,7 +46,8 @@ class Archive:
         self.entries: dict[str, Any] = {}
         if path.exists():
             try:
-                with tarfile.open(path, "r:xz") as tar:
+                unpacked = io.BytesIO(lzma.decompress(path.read_bytes()))  # checks the checksum, as tarfile does not
+                with tarfile.open(fileobj=unpacked) as tar:
                     self.entries = {name: json.load(tar.extractfile(name)) for name in tar.getnames()}
             except DAMAGE as error:
                 raise UnreadableError(f"{path} is damaged ({first_line(error)}). Fix: take it from git again") from None
@@ -150,7 +150,7 @@ def _pack(run: RunFolder, tests: Sequence[str], before: Mapping[str, Any] | None
 
 def _pack_test(run: RunFolder, test: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
     evaluation = load_evaluation(run, test)
-    if stale := note_stale_scores(run.summary, evaluation.checkpoint):
+    if stale := note_stale_scores(run, evaluation):
         raise UnreadableError(stale)
     stored = json.loads((run.folder / test / "scores.json").read_text("utf-8"))
     trained = run.trained or Path(stored["members"][0]["run"])

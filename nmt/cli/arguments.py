@@ -28,7 +28,9 @@ def read_arguments(
     OmegaConf.set_struct(defaults, True)
     for argument in arguments:
         if "=" not in argument:
-            raise ConfigurationError(f"{argument}: not KEY=VALUE. Fix: such as run=FOLDER; --help explains the keys")
+            raise ConfigurationError(
+                f"{argument}: not KEY=VALUE. Fix: write run=FOLDER, for example; --help explains the keys"
+            )
         if takes_data and argument.startswith("test="):
             raise ConfigurationError(f"{argument}: no such key. Fix: data.{argument}")
     data_overrides = [argument for argument in arguments if takes_data and argument.startswith("data.")]

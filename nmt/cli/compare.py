@@ -3,7 +3,7 @@
     python compare.py RUN_OR_SWEEP … [output=compare.html] [test=NAME] [baseline=RUN] [resamples=1000]
 
 Give folders of runs, of sweeps, or folders that hold such folders. The page has the leaderboard, learning curves,
-settings, BLEU by length and every sentence with its alignments; the tables lie beside it, as Markdown and as JSON.
+settings, BLEU by length and every sentence with its alignments. The tables lie beside it, as Markdown and as JSON.
 Runs that cannot be compared are listed with the reason. All keys and their defaults are in conf/compare.yaml.
 """
 
@@ -34,9 +34,9 @@ def compare(folders: Sequence[str], settings: DictConfig) -> str:
     if not folders:
         raise UserError("nothing to compare. Fix: python compare.py RUN_OR_SWEEP … (--help explains more)")
 
-    # load: folders that anyone may have written → frozen values; curves and alignments only of what is compared
+    # load: folders that anyone may have written → frozen values
     loaded = load_runs(folders, settings.test)
-    compared = find_systems(loaded, settings.baseline)
+    compared = find_systems(loaded, settings.baseline)  # now, because curves and alignments are read of these alone
     _check_together(settings.together, compared)
     curves = {run.folder: load_curves(run) for run in compared.runs}
     alignments, alignment_notes = pack_alignments(compared.runs, settings.megabytes * 1e6)

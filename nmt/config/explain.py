@@ -1,7 +1,7 @@
 """Explain errors of other libraries in one line that names the key and what to type.
 
-Tables at the end have a row for each kind of error: its type, a pattern of its message, and a function that makes the
-line. They are read from top to bottom. Without a row, the user sees the library's own text.
+Each row of the tables at the end has a type of error, a pattern of its message, and the function that makes the line.
+They are read from top to bottom. Without a row, the user sees the library's own text.
 """
 
 import errno

@@ -110,7 +110,7 @@ def _check_pretraining(pretraining: Any) -> None:
     if not isinstance(pretraining, DictConfig):
         raise ConfigurationError(
             f"pretraining={_as_yaml(pretraining)}: must have settings ({', '.join(PRETRAINING)}). "
-            "Fix: such as pretraining={without: [memory]}"
+            "Fix: pretraining={without:[memory]}"
         )
     for key, value in pretraining.items():
         if key not in PRETRAINING:

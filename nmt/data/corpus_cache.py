@@ -103,13 +103,7 @@ def prepare(
 ) -> PreparedCorpus:
     """Open the cache entry of these texts and settings; write it first if it is missing.
 
-    Args:
-        cache: The folder of all entries.
-        train: The training text.
-        valid: The validation text.
-        tests: The test sets, whose sentences are searched for in the training text.
-        preprocessing: The `Preprocessing` of each side.
-        vocabulary: The settings of both vocabularies.
+    `preprocessing` is a `Preprocessing` for each side. The sentences of `tests` are searched for in the training text.
     """
     settings = {
         "format": FORMAT,

@@ -23,28 +23,9 @@ log = logging.getLogger(__name__)
 
 
 class TranslationData(LightningDataModule):
-    """The data of a run, as `conf/data` describes it.
+    """The data of a run; `conf/data/_pairs.yaml` describes the arguments.
 
-    Args:
-        name: The name of the data set; only other keys of the configuration use it.
-        dir: The folder of all data sets.
-        reader: Makes sentence pairs from the keys of `train`, `valid` or a test set.
-        train: Arguments of `reader` for the training text.
-        valid: Arguments of `reader` for the validation text.
-        tests: Arguments of `reader` for each test set.
-        test: The test set that is evaluated by default.
-        source: The preprocessing of the source side.
-        target: The preprocessing of the target side.
-        vocabulary: The settings of both vocabularies.
-        max_length: Longer training pairs are skipped; None keeps all.
-        source_end: True if the encoder sees the end symbol.
-        batches: Cuts the training text into batches.
-        valid_batches: Cuts the validation text into batches.
-        cache: The folder of prepared texts.
-        seed: Decides the order of the batches.
-        missing: How to get the files of `dir`, shown if one is missing.
-        score: How translations are compared with references.
-        candidates: The sizes of the candidate lists, if softmax and search are limited to them.
+    `reader` makes sentence pairs from the arguments in `train`, in `valid` and in each test set.
     """
 
     def __init__(

@@ -1,7 +1,4 @@
-"""Download a public data set and check each file against its digest.
-
-python -m nmt.data.download multi30k
-"""
+"""Download a public data set and check each file: `python -m nmt.data.download multi30k`."""
 
 import hashlib
 import os

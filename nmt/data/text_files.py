@@ -102,7 +102,7 @@ def open_text(path: Path) -> BinaryIO:
 
 
 class _ZstdReader(io.RawIOBase):
-    """Reads all zstd frames of a file. The library's reader does not report a truncated last frame; this one does."""
+    """A reader of all zstd frames of a file. Unlike the library's reader, it reports a truncated last frame."""
 
     def __init__(self, stream: BinaryIO):
         import zstandard

@@ -116,7 +116,7 @@ def target_order(entries: Sequence[Entry]) -> list[int]:
 
 
 class WordGenerator:
-    """Makes pronounceable words, none of them twice."""
+    """A generator of pronounceable words, none of them twice."""
 
     def __init__(self, stream: random.Random, syllables: Sequence[str]) -> None:
         self.random, self.syllables, self.used = stream.random, syllables, set[str]()
@@ -138,17 +138,8 @@ class WordGenerator:
 class ToyLanguage:
     """A source language, its grammar and its translation.
 
-    Args:
-        seed: Decides the words and the sentences.
-        nouns: The number of nouns.
-        verbs: The number of verbs.
-        adjectives: The number of adjectives.
-        names: The number of names.
-        name_rate: The share of names among the nominals.
-
-    Attributes:
-        lexicon: The entry of each source word.
-        phrasal: The translation of each verb with its satellite.
+    `lexicon` has the entry of each source word, and `phrasal` the translation of each verb with its satellite.
+    The plural arguments are numbers of words; `name_rate` is the share of names among the nominals.
     """
 
     def __init__(
@@ -234,14 +225,7 @@ class ToyLanguage:
 
 
 class SentenceGenerator:
-    """Generates random source sentences.
-
-    Args:
-        language: The language.
-        stream: The source of random numbers.
-        lengths: The lengths to draw from.
-        repetition: How much a sentence repeats itself, from 0 to 1.
-    """
+    """A generator of random sentences; `repetition`, from 0 to 1, is how much a sentence repeats itself."""
 
     def __init__(self, language: ToyLanguage, stream: random.Random, lengths: Sequence[int], repetition: float) -> None:
         self.language, self.random, self.lengths, self.repetition = language, stream.random, lengths, repetition

@@ -55,7 +55,8 @@ def evaluate_run(folder: Path, unknown: str, test: str | None) -> None:
 
 
 def evaluate(settings: DictConfig, data_overrides: list[str]) -> Evaluation:
-    """Evaluate the run or the ensemble that settings name; all checks come before the search."""
+    """Evaluate the run or the ensemble that settings name."""
+    # everything that can be wrong is checked before the search, because that may take hours
     check_data_overrides(data_overrides)
     search = build_search(settings)
     runs, translator = load_translator(settings)

@@ -17,7 +17,7 @@ def gru(
         recurrent: u, u_n, the products of the previous state.
         hidden: s', the previous state.
     """
-    # split, because the gradient of a slice is filled to full size: a step 1.01–1.02 ×, with coverage=embedding 1.05 ×
+    # split, because the gradient of a slice is filled to full size: a step 1.01–1.02 ×; with coverage_embedding 1.05 ×
     sizes = (2 * hidden.shape[1], hidden.shape[1])
     x, x_n = inputs.split(sizes, dim=1)
     u, u_n = recurrent.split(sizes, dim=1)

@@ -1,6 +1,6 @@
 "use strict";
 
-const MAX_LINES_AT_FIRST = 8; // more lines cannot be told apart
+const MAX_LINES_AT_FIRST = 8; // more lines cannot be distinguished
 
 const visibleSystems = new Set(
   [...tables.systems.keys()].filter((system) => {

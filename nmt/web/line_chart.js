@@ -47,7 +47,7 @@ function makeLineFrame(width, height, { series, xFormat, robust }) {
   return makeFrame(width, height, { low, high, format: xFormat }, y, 24);
 }
 
-/** Return the points of a line; those beyond the frame stay close to it. */
+/** Return the points of a line; points beyond the frame stay close to it. */
 function placePoints({ xs, ys }, { top, bottom, getX, getY }) {
   const limit = (y) => Math.max(top - 20, Math.min(bottom + 20, y));
   return xs.map((x, at) => [getX(x), limit(getY(ys[at]))]);

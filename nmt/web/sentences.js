@@ -214,7 +214,7 @@ class SentenceBrowser {
     ];
   }
 
-  /** Return elements for words; those that match the search are highlighted. */
+  /** Return elements for words; words that match the search are highlighted. */
   makeWords(words) {
     const parts = this.search.toLowerCase().split(/\s+/).filter(Boolean);
     return words.map(([word, differs]) => {

@@ -7,9 +7,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.errors import ConfigurationError
-from nmt.report.load.run_folder import read_overrides
+from nmt.report.load.run_folder import read_choices, read_overrides
 from nmt.report.load.run_names import shorten_paths
-from nmt.report.load.settings import read_choices
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import Search
 from nmt.translate.loading import list_run_paths, make_translator

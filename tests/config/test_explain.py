@@ -1,4 +1,4 @@
-"""Each row of the tables explains a real error of the real library."""
+"""Explanations of the errors of other libraries, which are provoked here."""
 
 import os
 import re
@@ -122,7 +122,7 @@ CASES = {  # type and pattern of a row: the command, the error, the line
     ("ConfigCompositionException", "^(?:Ambiguous value for argument|Sweep parameters) '(.*)'"): (
         [],
         compose("optimizer.lr=0,001"),
-        r"optimizer.lr=0,001: several values. Fix: add -m to sweep over them; write a list as optimizer.lr=\[…,…\], and",
+        r"optimizer.lr=0,001: several values. Fix: add -m to sweep over them; write a list as optimizer.lr=\[…,…\]",
     ),
     ("ConfigCompositionException", r"override '(\w+)/(\w+)'\. No match"): (
         [],
@@ -207,8 +207,8 @@ CASES = {  # type and pattern of a row: the command, the error, the line
     ("RuntimeError", "out of memory|can't allocate memory"): (
         [],
         lambda _: torch.empty(2**50),
-        r"out of memory in a batch with 64 sentences of up to 48 source and 51 target words \(.*can't allocate memory.*\)"
-        ". Fix: lower data.batches.size",
+        r"out of memory in a batch with 64 sentences of up to 48 source and 51 target words \(.*can't allocate memory"
+        r".*\). Fix: lower data.batches.size",
     ),
     ("RuntimeError", "gloo.*(Connection|Read error|Write error|Timed out|timeout)|NCCL|Socket"): (
         [],
@@ -233,7 +233,7 @@ def test_each_row_explains_a_real_error(rows, number, tmp_path, monkeypatch):
     command, provoke, line = CASES[row_name(rows, number)]
     monkeypatch.setattr(sys, "argv", ["train.py", *(argument.replace("FOLDER", str(tmp_path)) for argument in command)])
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
-    with pytest.raises(Exception) as raised:  # noqa: PT011, because each row has an error of its own
+    with pytest.raises(Exception) as raised:  # noqa: PT011, because each row has another error
         provoke(tmp_path)
     assert _look_up(rows[:number], raised.value, *CONTEXT[rows]) is None
     explanation = _look_up(rows[: number + 1], raised.value, *CONTEXT[rows])

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from nmt.config.schema import load_defaults
 from nmt.data.toy_corpus import ToyPairs
 from nmt.evaluation.run_evaluation import evaluate
-from nmt.report.compare.systems import compared
+from nmt.report.load.evaluation import read_evaluation
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import Search
 from nmt.translate.loading import make_translator
@@ -288,8 +288,7 @@ def test_a_test_set_may_have_further_references(of_own_files, tmp_path):
     found = json.loads(done.stdout)["scores"]["bleu"]
     assert "nrefs:3" in found["signature"]
     assert found["score"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets, *others]).score)
-    (system,) = compared([str(of_own_files)], "news", None).systems
-    assert system.members[0].on.references == [targets, *others]
+    assert read_evaluation(of_own_files / "news").references == [targets, *others]
 
 
 def test_a_line_that_is_too_long_is_translated_in_parts(of_own_files, tmp_path):

@@ -17,7 +17,7 @@ from nmt.errors import UserError
 from nmt.evaluation.forced_scoring import score_translations
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import Search
-from nmt.training.weight_averaging import average
+from nmt.training.weight_averaging import average_checkpoints
 from nmt.translate.loading import build_search, make_translator
 from nmt.translate.text_translator import TextTranslator
 from nmt.translate.unknown_words import UnknownWords
@@ -248,7 +248,7 @@ def test_checkpoints_are_averaged_into_one_that_translates(run, tmp_path):
         if value.is_floating_point():
             other["state_dict"][name] = value + 1.0
     torch.save(other, tmp_path / "other.ckpt")
-    average([tmp_path / "other.ckpt", best], tmp_path / "mean.ckpt")
+    average_checkpoints([tmp_path / "other.ckpt", best], tmp_path / "mean.ckpt")
     first, mean = TrainedRun(str(best)), TrainedRun(str(tmp_path / "mean.ckpt"))
     for one, two in zip(first.model.parameters(), mean.model.parameters(), strict=True):
         torch.testing.assert_close(one + 0.5, two)
@@ -256,7 +256,7 @@ def test_checkpoints_are_averaged_into_one_that_translates(run, tmp_path):
     other["state_dict"].popitem()
     torch.save(other, tmp_path / "other.ckpt")
     with pytest.raises(UserError, match="only checkpoints of like models"):
-        average([tmp_path / "other.ckpt", best], tmp_path / "mean.ckpt")
+        average_checkpoints([tmp_path / "other.ckpt", best], tmp_path / "mean.ckpt")
 
 
 @pytest.mark.slow

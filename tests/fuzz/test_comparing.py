@@ -19,7 +19,8 @@ from report.folders import write_run
 from nmt.cli.compare import compare
 from nmt.config.schema import load_defaults
 from nmt.errors import UserError
-from nmt.report.load.run_folder import RunFolder, find_runs
+from nmt.report.load.evaluated_runs import load_run
+from nmt.report.load.run_folder import find_runs, read_run
 
 FILES = (
     "summary.json",
@@ -240,9 +241,7 @@ def test_members_of_an_ensemble_are_counted_and_never_opened(tmp_path, monkeypat
     (folder / "test" / "scores.json").write_text(json.dumps(scores))
     opened = []
     monkeypatch.setattr(Path, "read_text", _noting(opened, Path.read_text))
-    run = RunFolder(folder)
-    run.must_be_completed()
-    run.on("test")
+    assert load_run(read_run(folder), "test").problem == ""
     assert opened
     assert all(path.resolve().is_relative_to(folder.resolve()) for path in opened)
 

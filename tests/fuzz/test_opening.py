@@ -220,7 +220,7 @@ def test_a_stored_configuration_runs_nothing(whole, tmp_path, target, how):
         TrainedRun(crafted(whole, tmp_path / "a.ckpt", of_model, node))
     assert f"_target_={target}: refused" in str(refused.value)
     assert "a.ckpt" in str(refused.value)
-    run = TrainedRun(crafted(whole, tmp_path / "a.ckpt", of_data, node))  # data are not looked at until they are asked for
+    run = TrainedRun(crafted(whole, tmp_path / "a.ckpt", of_data, node))  # which does not build the data yet
     with pytest.raises(UserError, match=r"data\..*_target_=.*: refused") as refused:
         run.data()
     assert f"_target_={target}: refused" in str(refused.value)

@@ -1,4 +1,4 @@
-"""Folders as training and evaluation leave them, made up: enough of each file for a comparison."""
+"""Write run folders as training and evaluation do, with enough in each file for a comparison."""
 
 import copy
 import json
@@ -37,7 +37,7 @@ CONFIG = {
 
 
 def pairs(count: int, seed: int = 0) -> list[tuple[str, str]]:
-    """Sources, and references that are the same backwards."""
+    """Return sources, and references that are their words in reverse order."""
     random = np.random.default_rng(seed)
     lines = [random.choice(WORDS, random.integers(3, 22)).tolist() for _ in range(count)]
     return [(" ".join(line), " ".join(reversed(line))) for line in lines]
@@ -48,7 +48,7 @@ def spoiled(text: str, mistakes: float, random: np.random.Generator) -> str:
 
 
 def attention(rows: int, columns: int, random: np.random.Generator) -> np.ndarray:
-    """A ridge with noise."""
+    """Return attention near the diagonal, with noise."""
     places = np.arange(rows)[:, None] * columns / rows - np.arange(columns)[None]
     weights = np.exp(-(places**2)) + 0.02 * random.random((rows, columns))
     return (weights / weights.sum(1, keepdims=True)).astype(np.float16)
@@ -77,22 +77,24 @@ def write_run(
     _write(folder / ".hydra" / "overrides.yaml", yaml.safe_dump([*overrides, f"seed={seed}"]))
     chosen = {"attention": "additive", "size": "tiny"} | (choices or {})
     _write(folder / ".hydra" / "hydra.yaml", yaml.safe_dump({"hydra": {"runtime": {"choices": chosen}}}))
-    told = {
+    content = {
         "status": "completed",
         "parameters": {"encoder": 1000, "total": 1500},
         "steps": 400,
         "wall_seconds": 60.0 + seed,
         "git_commit": "0" * 40,
     }
-    _write(folder / "summary.json", json.dumps(told | (summary or {})))
+    _write(folder / "summary.json", json.dumps(content | (summary or {})))
     _write(folder / "metrics.csv", metrics(seed))
     evaluate(folder, test, lines or pairs(20), mistakes, np.random.default_rng(seed))
     return folder
 
 
 def with_alignments(run: Path, right: int, sure: int = 2) -> None:
-    """Compared with `sure` links made by hand: of each sentence's four `right` are among them, of its attention half as
-    much."""
+    """Add alignment counts: `sure` links by hand in each sentence, four links of which `right` are right.
+
+    Half as much of the attention is right.
+    """
     path = run / "test" / "scores.json"
     stored = json.loads(path.read_text())
     rows = [f"4 {sure} {right} {right} 5 {sure} {right / 2} {right / 2}"] * stored["sentences"]
@@ -134,21 +136,22 @@ def evaluate(
         "sentences_per_second": 100.0,
     }
     _write(folder / test / "scores.json", json.dumps(scores))
-    found = [
+    sentences = [
         {
             "source": source,
             "reference": reference,
-            "hypothesis": said,
+            "hypothesis": translation,
             "source_words": [*source.split(), "</s>"],
-            "words": [*said.split(), "</s>"],
-            "word_scores": [-0.1] * (len(said.split()) + 1),
+            "words": [*translation.split(), "</s>"],
+            "word_scores": [-0.1] * (len(translation.split()) + 1),
         }
-        for (source, reference), said in zip(lines, translations, strict=True)
+        for (source, reference), translation in zip(lines, translations, strict=True)
     ]
-    _write(folder / test / "sentences.jsonl", "".join(json.dumps(one) + "\n" for one in found))
-    _write(folder / test / "hypotheses.txt", "".join(f"{said}\n" for said in translations))
+    _write(folder / test / "sentences.jsonl", "".join(json.dumps(one) + "\n" for one in sentences))
+    _write(folder / test / "hypotheses.txt", "".join(f"{translation}\n" for translation in translations))
     matrices = {
-        str(number): attention(len(one["words"]), len(one["source_words"]), random) for number, one in enumerate(found)
+        str(number): attention(len(one["words"]), len(one["source_words"]), random)
+        for number, one in enumerate(sentences)
     }
     np.savez(folder / test / "alignments.npz", **matrices)
 

@@ -1,4 +1,4 @@
-"""A comparison's tables, and that the page, the Markdown and the JSON say the same."""
+"""The tables of a comparison, which are the same in the page, the Markdown and the JSON."""
 
 import base64
 import hashlib
@@ -15,12 +15,13 @@ from commands import answer
 from report.folders import pairs, with_alignments, write_run
 
 from nmt.cli.arguments import read_arguments
-from nmt.cli.compare import compare, folders_and_keys
+from nmt.cli.compare import compare, split_arguments
 from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.over_under_translation import over_and_under_translation
 from nmt.evaluation.significance import student_p
-from nmt.report.load.run_folder import find_runs
+from nmt.report.load.evaluation import read_evaluation
 from nmt.report.render.html_page import SCRIPTS
+from nmt.report.render.table import Bold, Table
 
 EVIL = "<script>alert(1)</script> </script> <!-- & \u2028 | ` * \\ "
 
@@ -60,7 +61,7 @@ def sweep(tmp_path):
     return folder
 
 
-def counted_anew(run):
+def count_errors_of(run):
     lines = (run / "test" / "sentences.jsonl").read_text(encoding="utf-8").splitlines()
     pairs_of_words = [[json.loads(line)[key].split() for key in ("hypothesis", "reference")] for line in lines]
     return over_and_under_translation(*zip(*pairs_of_words, strict=True))
@@ -70,13 +71,13 @@ def test_over_and_under_translation_come_with_difference_and_p(sweep, tmp_path):
     page, text, tables = compared(tmp_path, sweep)
     rates = tables["adequacy"]["attention=dot seed=1"]
     runs = ("attention=dot,seed=1", "attention=additive,seed=1", "attention=additive,seed=2")
-    dot, first, second = (counted_anew(sweep / run) for run in runs)
+    dot, first, second = (count_errors_of(sweep / run) for run in runs)
     assert {name: rate["value"] for name, rate in rates.items()} == pytest.approx({name: dot[name] for name in rates})
     missing = rates["words_left_out"]
-    of_baseline = tables["adequacy"]["attention=additive"]["words_left_out"]
-    assert missing["difference"] == pytest.approx(missing["value"] - of_baseline["value"])
+    baseline = tables["adequacy"]["attention=additive"]["words_left_out"]
+    assert missing["difference"] == pytest.approx(missing["value"] - baseline["value"])
     assert missing["difference"] < 0
-    assert (of_baseline["difference"], of_baseline["p"], of_baseline["p_seeds"]) == (0, 1, None)
+    assert (baseline["difference"], baseline["p"], baseline["p_seeds"]) == (0, 1, None)
     t = missing["difference"] / (stdev([first["words_left_out"], second["words_left_out"]]) * math.sqrt(1 + 1 / 2))
     assert missing["p_seeds"] == pytest.approx(1 - math.atan(abs(t)) * 2 / math.pi)
     assert data(page, "tables")["adequacy"] == tables["adequacy"]
@@ -87,14 +88,14 @@ def test_over_and_under_translation_come_with_difference_and_p(sweep, tmp_path):
     assert "words left out" not in text.split("## Other scores")[1].split("##")[0]
 
 
-def test_lengths_set_systems_apart_on_their_own_sentences(sweep, tmp_path):
+def test_systems_are_compared_by_the_length_of_the_source(sweep, tmp_path):
     lines = [(" ".join(["ma"] * length), " ".join(["ma", "pu"] * length)) for length in [4, 14] for _ in range(25)]
     for name, mistakes in (("a", 0.4), ("b", 0.1)):
         write_run(tmp_path / name, lines=lines, mistakes=mistakes, changes={"dropout": mistakes})
     _, text, tables = compared(tmp_path, tmp_path / "a", tmp_path / "b", baseline="a")
-    own, other = tables["by_length"]["a"], tables["by_length"]["b"]
-    assert [bucket["name"] for bucket in own] == ["1–5", "11–15"]
-    for bucket, base in zip(other, own, strict=True):
+    baseline, other = tables["by_length"]["a"], tables["by_length"]["b"]
+    assert [bucket["name"] for bucket in baseline] == ["1–5", "11–15"]
+    for bucket, base in zip(other, baseline, strict=True):
         assert (base["difference"], base["difference_low"], base["difference_high"]) == (0, 0, 0)
         assert bucket["difference"] == pytest.approx(bucket["bleu"] - base["bleu"])
         assert 0 < bucket["difference_low"] < bucket["difference"] < bucket["difference_high"]
@@ -107,7 +108,7 @@ def test_lengths_set_systems_apart_on_their_own_sentences(sweep, tmp_path):
     assert line.replace("-", "−") in text.split("## Gain on longer sentences")[1]
 
 
-def test_where_few_sentences_are_longer_nothing_is_said_of_their_gain(sweep, tmp_path):
+def test_a_gain_on_few_longer_sentences_is_not_shown(sweep, tmp_path):
     _, text, tables = compared(tmp_path, sweep)
     assert all(one["difference_low"] is None for of_system in tables["longer"].values() for one in of_system)
     assert "Gain on longer sentences" not in text
@@ -117,18 +118,18 @@ def test_alignment_error_comes_with_difference_and_p(sweep, tmp_path):
     for run, right in (("attention=additive,seed=1", 1), ("attention=additive,seed=2", 2), ("attention=dot,seed=1", 2)):
         with_alignments(sweep / run, right)
     page, text, tables = compared(tmp_path, sweep)
-    own, dot = (tables["alignment"][name] for name in ("attention=additive", "attention=dot seed=1"))
-    assert own["aer"]["value"] == pytest.approx(100 * (1 - mean([2 / 6, 4 / 6])))
+    additive, dot = (tables["alignment"][name] for name in ("attention=additive", "attention=dot seed=1"))
+    assert additive["aer"]["value"] == pytest.approx(100 * (1 - mean([2 / 6, 4 / 6])))
     assert dot["aer"]["value"] == pytest.approx(100 * (1 - 4 / 6))
     assert dot["saer"]["difference"] == pytest.approx(100 * (1 - 2 / 7) - 100 * (1 - mean([1 / 7, 2 / 7])))
-    assert dot["aer"]["p"] == pytest.approx(1 / 51)  # every sentence is the same: none of 50 test sets is as far apart
+    assert dot["aer"]["p"] == pytest.approx(1 / 51)  # all sentences are the same, so no resample differs as much
     assert 0 < dot["aer"]["p_seeds"] < 1
     assert data(page, "tables")["alignment"] == tables["alignment"]
     assert "| attention=dot seed=1 | 33.33 | −16.67 |" in text.split("## Alignment error")[1].replace("`", "")
     assert "AER" not in text.split("## Other scores")[1].split("##")[0]
 
 
-def test_alignments_judged_by_other_gold_are_noted_and_not_tested(sweep, tmp_path):
+def test_alignment_errors_of_other_gold_alignments_are_noted_and_not_tested(sweep, tmp_path):
     for run, sure in (("attention=additive,seed=1", 2), ("attention=additive,seed=2", 2), ("attention=dot,seed=1", 3)):
         with_alignments(sweep / run, 1, sure)
     tables = compared(tmp_path, sweep, baseline="attention=additive")[2]
@@ -138,7 +139,7 @@ def test_alignments_judged_by_other_gold_are_noted_and_not_tested(sweep, tmp_pat
     assert note["note"].startswith("its alignments were compared with others made by hand than those of attention=addi")
 
 
-def test_damaged_counts_of_alignments_cost_their_run_alone(sweep, tmp_path):
+def test_damaged_alignment_counts_leave_out_only_their_run(sweep, tmp_path):
     for run in ("attention=additive,seed=1", "attention=additive,seed=2"):
         with_alignments(sweep / run, 1)
     path = sweep / "attention=dot,seed=1" / "test" / "scores.json"
@@ -149,33 +150,33 @@ def test_damaged_counts_of_alignments_cost_their_run_alone(sweep, tmp_path):
         assert "alignment_counts are not 8 numbers a sentence" in tables["not_compared"][0]["reason"]
 
 
-def test_what_was_evaluated_in_another_way_is_another_system(sweep, tmp_path):
+def test_another_way_to_evaluate_makes_another_system(sweep, tmp_path):
     path = sweep / "attention=additive,seed=2" / "test" / "scores.json"
     stored = json.loads(path.read_text())
     path.write_text(
         json.dumps(stored | {"int8": False, "candidates": None, "weights": None, "average": "probabilities"})
     )
-    assert len(compared(tmp_path, sweep)[2]["systems"]) == 2  # as evaluations of old, which do not say it
+    assert len(compared(tmp_path, sweep)[2]["systems"]) == 2  # older evaluations do not store these settings
     path.write_text(json.dumps(stored | {"int8": True}))
     tables = compared(tmp_path, sweep)[2]
     assert len(tables["systems"]) == 3
     assert [row["settings"]["int8"] for row in tables["systems"]].count(True) == 1
-    for name, systems in (("best.ckpt", 2), ("mean.ckpt", 3)):  # of old evaluations the best is meant
+    for name, systems in (("best.ckpt", 2), ("mean.ckpt", 3)):  # older evaluations are of the best checkpoint
         path.write_text(json.dumps(stored | {"members": [{"run": "a", "checkpoint": name, "step": 7}]}))
         assert len(compared(tmp_path, sweep)[2]["systems"]) == systems
     assert [row["settings"]["checkpoint"] for row in compared(tmp_path, sweep)[2]["systems"]].count("mean.ckpt") == 1
 
 
-def test_a_run_of_other_code_than_the_baselines_is_noted(tmp_path):
+def test_a_run_of_other_code_than_the_baseline_is_noted(tmp_path):
     for name, code in (("base", ["a"]), ("same", ["a"]), ("other", ["a", "b"]), ("silent", None)):
         write_run(tmp_path / "runs" / name, changes={"name_of": name}, summary={"code": code} if code else None)
     notes = compared(tmp_path, tmp_path / "runs", baseline="base")[2]["notes"]
     assert notes == [{"run": "other", "note": "trained by other code of nmt/model or nmt/training than base"}]
 
 
-def test_a_run_that_went_on_with_something_else_is_noted(tmp_path):
-    for name, told in (("base", {}), ("other", {"went_on_with": "x/last.ckpt"})):
-        write_run(tmp_path / "runs" / name, changes={"name_of": name}, summary=told)
+def test_a_run_that_resumed_from_another_run_is_noted(tmp_path):
+    for name, summary in (("base", {}), ("other", {"went_on_with": "x/last.ckpt"})):
+        write_run(tmp_path / "runs" / name, changes={"name_of": name}, summary=summary)
     (note,) = compared(tmp_path, tmp_path / "runs", baseline="base")[2]["notes"]
     assert note == {"run": "other", "note": "went on with x/last.ckpt: was not trained by its settings and data alone"}
 
@@ -187,7 +188,7 @@ def test_the_same_seed_twice_is_noted(sweep, tmp_path):
     assert re.match(r"has the seed of .*additive.*, 2, and all else alike", note["note"])
 
 
-def test_a_seed_that_was_run_again_tells_no_more_of_training_anew(sweep, tmp_path):
+def test_a_repeated_seed_changes_no_mean_and_no_p(sweep, tmp_path):
     once = compared(tmp_path, sweep)[2]
     again = sweep / "attention=additive,again=true,seed=2"
     shutil.copytree(sweep / "attention=additive,seed=2", again)
@@ -199,19 +200,19 @@ def test_a_seed_that_was_run_again_tells_no_more_of_training_anew(sweep, tmp_pat
     assert twice["systems"][0]["difference"]["p_seeds"] == once["systems"][0]["difference"]["p_seeds"]
     assert twice["spread_over_seeds"] == once["spread_over_seeds"]
     config = again / ".hydra" / "config.yaml"
-    config.write_text(config.read_text().replace("${seed}", "7"))  # other batches are training anew
+    config.write_text(config.read_text().replace("${seed}", "7"))  # another order of batches is another training
     assert compared(tmp_path, sweep)[2]["systems"][1]["seeds"] == [1, 2, 2]
 
 
-def test_the_score_on_validation_is_told_where_all_runs_have_the_same(tmp_path):
+def test_the_validation_score_is_shown_if_all_runs_have_the_same_metric(tmp_path):
     for seed, score in ((1, 30.0), (2, 31.0)):
         best = {"metric": "valid/bleu", "score": score, "checkpoint": "x"}
         write_run(tmp_path / "plain" / f"run{seed}", seed=seed, summary={"best": best})
     write_run(tmp_path / "wide" / "run", changes={"size.hidden": 64}, summary={"best": ["no", "such"]})
     _, text, tables = compared(tmp_path, tmp_path)
     assert tables["validation"] == "valid/bleu"
-    found = {row["system"]: row["validation"] for row in tables["systems"]}
-    assert found == {"plain": {"mean": 30.5, "deviation": pytest.approx(0.7071, abs=1e-4)}, "wide/run": None}
+    scores = {row["system"]: row["validation"] for row in tables["systems"]}
+    assert scores == {"plain": {"mean": 30.5, "deviation": pytest.approx(0.7071, abs=1e-4)}, "wide/run": None}
     assert "| valid/bleu |" in text
     assert "| 30.50 ± 0.71 |" in text
     other = {"metric": "valid/loss", "score": 2.0, "checkpoint": "x"}
@@ -221,7 +222,7 @@ def test_the_score_on_validation_is_told_where_all_runs_have_the_same(tmp_path):
     assert "30.50" not in text
 
 
-def test_a_mean_over_some_of_the_seeds_says_of_how_many(sweep, tmp_path):
+def test_a_mean_over_some_of_the_seeds_shows_how_many(sweep, tmp_path):
     path = sweep / "attention=additive,seed=2" / "test" / "scores.json"
     stored = json.loads(path.read_text())
     stored["scores"]["perplexity"] = float("nan")
@@ -233,16 +234,15 @@ def test_a_mean_over_some_of_the_seeds_says_of_how_many(sweep, tmp_path):
     assert "of" not in row["scores"]["bleu"]
 
 
-def test_a_tokeniser_is_known_by_its_setting_not_by_what_its_signature_calls_it(sweep):
+def test_the_tokenizer_is_read_from_its_setting_and_not_from_the_signature(sweep):
     path = sweep / "attention=dot,seed=1" / "test" / "scores.json"
     stored = json.loads(path.read_text())
     stored["scores"]["bleu"]["signature"] = "nrefs:1|case:mixed|eff:no|tok:ja-mecab-0.996-IPA|smooth:exp|version:2.6.0"
     path.write_text(json.dumps(stored | {"counted": {"tokenize": "char", "lowercase": False}}))
-    (run,) = find_runs([str(path.parent.parent)])
-    assert run.on("test").counting == {"tokenize": "char", "lowercase": False}
+    assert read_evaluation(path.parent).tokenization == {"tokenize": "char", "lowercase": False}
 
 
-def test_seeds_are_folded_and_the_best_comes_first(sweep, tmp_path):
+def test_seeds_are_one_system_and_the_best_system_comes_first(sweep, tmp_path):
     _, _, tables = compared(tmp_path, sweep)
     best, baseline = tables["systems"]
     assert (best["system"], best["runs"], best["seeds"]) == ("attention=dot seed=1", ["attention=dot seed=1"], [1])
@@ -281,7 +281,7 @@ def test_differences_are_to_the_baseline(sweep, tmp_path):
     )
 
 
-def test_a_system_without_an_override_of_its_own_is_called_by_what_all_have(tmp_path):
+def test_a_system_without_a_distinct_override_is_named_by_the_shared_ones(tmp_path):
     for seed in (1, 2):
         write_run(tmp_path / f"memory=buffer,seed={seed}", seed=seed, overrides=("memory=buffer",))
         further = ("memory=buffer", "attention=coverage")
@@ -291,7 +291,7 @@ def test_a_system_without_an_override_of_its_own_is_called_by_what_all_have(tmp_
     assert {row["system"] for row in tables["systems"]} == {"memory=buffer", "attention=coverage"}
 
 
-def test_a_system_can_be_the_baseline_by_the_name_it_has_in_the_table(tmp_path):
+def test_the_baseline_can_be_a_system_named_as_in_the_table(tmp_path):
     for seed in (1, 2):
         write_run(tmp_path / "plain" / f"run{seed}", seed=seed, mistakes=0.3)
         write_run(tmp_path / "wide" / f"run{seed}", seed=seed, changes={"size.hidden": 64})
@@ -305,7 +305,7 @@ def test_a_system_can_be_the_baseline_by_the_name_it_has_in_the_table(tmp_path):
     assert [row["system"] for row in others["systems"]] == ["plain/long"]
 
 
-def test_of_each_score_it_is_known_what_is_better(sweep, tmp_path):
+def test_each_score_has_a_better_direction(sweep, tmp_path):
     _, _, tables = compared(tmp_path, sweep)
     better = {score["name"]: score["better"] for score in tables["scores"]}
     assert {name for name, which in better.items() if which == "higher"} == {"bleu", "chrf"}
@@ -313,7 +313,7 @@ def test_of_each_score_it_is_known_what_is_better(sweep, tmp_path):
     assert better["words_left_out"] == better["aer"] == better["perplexity"] == "lower"
 
 
-def test_the_page_and_the_json_hold_the_same_tables(sweep, tmp_path):
+def test_the_page_the_markdown_and_the_json_have_the_same_tables(sweep, tmp_path):
     page, text, tables = compared(tmp_path, sweep)
     assert data(page, "tables") == tables
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
@@ -329,7 +329,7 @@ def test_the_page_and_the_json_hold_the_same_tables(sweep, tmp_path):
     assert dict(zip(heads, best, strict=True))["Δ BLEU"].startswith(f"{difference:+.2f} [")
 
 
-def test_the_page_holds_every_sentence_and_its_alignments(sweep, tmp_path):
+def test_the_page_has_every_sentence_and_its_alignments(sweep, tmp_path):
     page, _, _ = compared(tmp_path, sweep)
     held, runs, alignments = (data(page, name) for name in ("sentences", "runs", "alignments"))
     assert unpacked(held["sources"]) == [source for source, _ in pairs(20)]
@@ -337,22 +337,22 @@ def test_the_page_holds_every_sentence_and_its_alignments(sweep, tmp_path):
     assert len(held["source_words"]) == 1
     for place, run in enumerate(runs):
         folder = sweep / run["folder"].rpartition("/")[2] / "test"
-        said = (folder / "hypotheses.txt").read_text().splitlines()
-        assert [row[place] for chunk in held["hypotheses"] for row in unpacked(chunk)] == said
+        hypotheses = (folder / "hypotheses.txt").read_text().splitlines()
+        assert [row[place] for chunk in held["hypotheses"] for row in unpacked(chunk)] == hypotheses
         stored = np.load(folder / "alignments.npz")
         chunk = zlib.decompress(base64.b64decode(alignments["runs"][place][0]))
         heads, _, weights = chunk.partition(b"\0")
         start = 0
         for number, (rows, columns, words) in zip(alignments["order"], json.loads(heads), strict=False):
             expected = stored[str(number)].astype(float)
-            own = np.frombuffer(weights[start : start + rows * columns], np.uint8).reshape(rows, columns) / 255
+            packed = np.frombuffer(weights[start : start + rows * columns], np.uint8).reshape(rows, columns) / 255
             assert words is None
-            assert own.shape == expected.shape
-            assert np.abs(own - expected).max() < 0.0201
+            assert packed.shape == expected.shape
+            assert np.abs(packed - expected).max() < 0.0201
             start += rows * columns
 
 
-def test_what_runs_contain_stays_text(tmp_path):
+def test_markup_in_runs_stays_text(tmp_path):
     lines = [(f"{EVIL} {number}", f"{EVIL} said {number}") for number in range(4)]
     run = write_run(
         tmp_path / "evil", lines=lines, changes={"dropout": EVIL}, overrides=(f"dropout={EVIL}",), mistakes=0
@@ -382,7 +382,7 @@ def test_strange_values_do_no_harm(tmp_path):
     assert unpacked(data(page, "sentences")["sources"]) == ["half ? a character", ""]
 
 
-def test_the_policy_permits_the_programs_of_the_page_and_no_network(sweep, tmp_path):
+def test_the_policy_permits_the_scripts_of_the_page_and_no_network(sweep, tmp_path):
     page, _, _ = compared(tmp_path, sweep)
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
     programs = re.findall(r"<script>(.*?)</script>", page, re.S)
@@ -395,7 +395,7 @@ def test_the_policy_permits_the_programs_of_the_page_and_no_network(sweep, tmp_p
     assert not re.search(r"""(src|href)=["']?(https?:)?//""", page)
 
 
-def test_what_cannot_be_compared_is_listed_with_the_reason(tmp_path):
+def test_runs_that_cannot_be_compared_are_listed_with_the_reason(tmp_path):
     good = [write_run(tmp_path / name, changes={"dropout": rate}) for name, rate in (("a", 0.1), ("b", 0.2))]
     write_run(tmp_path / "other_lines", lines=pairs(20, seed=5))
     write_run(tmp_path / "other_test", test="long")
@@ -424,12 +424,12 @@ def test_what_cannot_be_compared_is_listed_with_the_reason(tmp_path):
     assert [row["system"] for row in long["systems"]] == ["other_test"]
 
 
-def test_a_run_of_its_own_is_a_table_too(tmp_path):
+def test_a_single_run_makes_a_table(tmp_path):
     _, _, tables = compared(tmp_path, write_run(tmp_path / "a"))
     assert (tables["settings"], tables["systems"][0]["difference"]) == ([], None)
 
 
-def test_an_ensemble_stands_beside_runs(tmp_path):
+def test_an_ensemble_is_compared_with_runs(tmp_path):
     write_run(tmp_path / "a")
     ensemble = write_run(tmp_path / "both", mistakes=0.02)
     for name in ("summary.json", "metrics.csv", ".hydra/config.yaml", ".hydra/overrides.yaml", ".hydra/hydra.yaml"):
@@ -446,15 +446,15 @@ def test_an_ensemble_stands_beside_runs(tmp_path):
     (ensemble / "test" / "scores.json").write_text(json.dumps(wider))
     write_run(tmp_path / "c", changes={"dropout": 0.4}, mistakes=0.3)
     _, _, tables = compared(tmp_path, tmp_path / "a", ensemble, tmp_path / "c")
-    found = {row["system"]: row["settings"] for row in tables["systems"]}
-    assert found == {
+    settings = {row["system"]: row["settings"] for row in tables["systems"]}
+    assert settings == {
         "a": {"dropout": 0.2, "search.beam": 5},
         "both": {"dropout": None, "search.beam": 12},
         "c": {"dropout": 0.4, "search.beam": 5},
     }
 
 
-def test_several_searches_of_a_run_stand_side_by_side_with_all_that_is_known_of_it(tmp_path):
+def test_several_searches_of_a_run_are_systems_with_the_data_of_its_training(tmp_path):
     for seed in (1, 2):
         run = write_run(tmp_path / f"seed={seed}", seed=seed)
         for beam in (1, 12):
@@ -479,34 +479,36 @@ def test_several_searches_of_a_run_stand_side_by_side_with_all_that_is_known_of_
     assert len(tables["systems"]) == 4
 
 
-def test_over_seeds_evaluations_of_the_same_runs_are_pairs_and_an_ensemble_is_none(tmp_path):
-    own, wider = [], []
+def test_over_seeds_two_searches_of_the_same_runs_are_paired(tmp_path):
+    narrow, wide = [], []
     for seed in (1, 2, 3):
         run = write_run(tmp_path / "runs" / f"seed={seed}", seed=seed, mistakes=0.2 + 0.01 * seed)
-        own.append(score_of(run))
+        narrow.append(score_of(run))
         other = write_run(tmp_path / "drawn" / f"seed={seed}", seed=seed + 10, mistakes=0.18)
-        wider.append(score_of(again(other, tmp_path / "searches" / f"beam_12_seed_{seed}", [run], beam=12)))
+        wide.append(score_of(again(other, tmp_path / "searches" / f"beam_12_seed_{seed}", [run], beam=12)))
     runs = [tmp_path / "runs" / f"seed={seed}" for seed in (1, 2, 3)]
     again(other, tmp_path / "together", runs, beam=5)
     places = [tmp_path / name for name in ("runs", "searches", "together")]
     _, _, tables = compared(tmp_path, *places, baseline=str(runs[0]))
-    found = {row["settings"]["search.beam"]: row["system"] for row in tables["systems"] if row["system"] != "together"}
-    told = {row["system"]: row["difference"] for row in tables["systems"]}
-    differences = [theirs - ours for ours, theirs in zip(own, wider, strict=True)]
+    systems = {
+        row["settings"]["search.beam"]: row["system"] for row in tables["systems"] if row["system"] != "together"
+    }
+    p = {row["system"]: row["difference"]["p_seeds"] for row in tables["systems"] if row["difference"]}
+    differences = [wider - narrower for narrower, wider in zip(narrow, wide, strict=True)]
     t = mean(differences) * math.sqrt(3) / stdev(differences)
-    assert told[found[12]]["p_seeds"] == pytest.approx(student_p(t, 2))
+    assert p[systems[12]] == pytest.approx(student_p(t, 2))
     assert tables["spread_over_seeds"]["degrees"] == 2
-    assert told["together"]["p_seeds"] is None
+    assert p["together"] is None  # an ensemble is not a training
     assert {rate["p_seeds"] for rate in tables["adequacy"]["together"].values()} == {None}
-    assert 0 < tables["adequacy"][found[12]]["words_too_often"]["p_seeds"] < 1
+    assert 0 < tables["adequacy"][systems[12]]["words_too_often"]["p_seeds"] < 1
 
 
 def again(evaluated, folder, runs, beam):
-    """An evaluation of these runs, kept elsewhere."""
+    """Write an evaluation of these runs into another folder."""
     shutil.copytree(evaluated / "test", folder / "test")
     path = folder / "test" / "scores.json"
-    told = {"search": {"beam": beam}, "members": [{"run": str(run)} for run in runs]}
-    path.write_text(json.dumps(json.loads(path.read_text()) | told))
+    changes = {"search": {"beam": beam}, "members": [{"run": str(run)} for run in runs]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     return folder
 
 
@@ -514,60 +516,71 @@ def score_of(folder):
     return json.loads((folder / "test" / "scores.json").read_text())["scores"]["bleu"]["score"]
 
 
-def test_sentences_drawn_together_give_other_intervals_of_the_same_scores_and_it_is_said(sweep, tmp_path, monkeypatch):
+def test_sentences_drawn_together_change_the_intervals_but_not_the_scores(sweep, tmp_path, monkeypatch):
     monkeypatch.setattr("nmt.cli.compare.MIN_SENTENCES", 10)
     _, _, alone = compared(tmp_path, sweep)
     _, markdown, together = compared(tmp_path, sweep, together=2)
     assert "resamples, 2 sentences at a time" in markdown
-    own, other = ([row["scores"] for row in tables["systems"]] for tables in (alone, together))
-    assert own == other
-    own, other = (
+    scores, other_scores = ([row["scores"] for row in tables["systems"]] for tables in (alone, together))
+    assert scores == other_scores
+    single, blocks = (
         next(row["difference"]["by_sentence"] for row in tables["systems"] if row["difference"])
         for tables in (alone, together)
     )
-    assert own["difference"] == other["difference"]
-    assert (own["difference_low"], own["difference_high"]) != (other["difference_low"], other["difference_high"])
+    assert single["difference"] == blocks["difference"]
+    assert single["difference_low"] != blocks["difference_low"]
+    assert single["difference_high"] != blocks["difference_high"]
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
-        ({"test": "tset"}, r"test=tset: no run was evaluated on it; there is test \(did you mean test\?\)"),
-        ({"baseline": "attention=dto"}, "baseline=attention=dto: no such run; there are"),
-        ({"baseline": "attention=aditive"}, r"no such run; .*\(did you mean attention=additive\?\)"),
+        ({"test": "tset"}, r"test=tset: no run was evaluated on it. Fix: choose one of test \(did you mean test\?\)"),
+        ({"baseline": "attention=dto"}, "baseline=attention=dto: no such run. Fix: choose one of"),
+        ({"baseline": "attention=aditive"}, r"no such run. .*\(did you mean attention=additive\?\)"),
         ({"baseline": "failed"}, r"baseline=failed: is not compared \(failed: no\)"),
-        ({"output": "compare.txt"}, "must end with .html"),
+        ({"output": "compare.txt"}, "must end with .html. Fix: output=compare.html, beside which"),
         ({"output": "README.md/c.html"}, r"output=README.md/c.html: cannot be written \(File exists\)"),
         ({"resamples": 0}, "resamples=0: must be at least 1"),
         ({"together": 0}, "together=0: must be at least 1"),
-        ({"together": 99}, "together=99: test has 20 sentences, which are to be 20 pieces at least: together=1"),
+        ({"together": 99}, "together=99: the 20 sentences of test make fewer than 20 blocks. Fix: together=1"),
     ],
 )
-def test_mistakes_are_told(sweep, tmp_path, keys, said):
+def test_a_wrong_setting_is_an_error(sweep, tmp_path, keys, message):
     write_run(sweep / "failed", summary={"status": "failed", "error": "no"})
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         compared(tmp_path, sweep, **keys)
 
 
-def test_where_nothing_can_be_compared_the_first_reasons_are_told(tmp_path):
+def test_the_error_without_comparable_runs_has_the_first_reasons(tmp_path):
     run = write_run(tmp_path / "a")
     (run / "test" / "sentences.jsonl").unlink()
     with pytest.raises(UserError, match=r"nothing can be compared: a: has no test/sentences.jsonl: evaluate it again"):
         compared(tmp_path, run)
 
 
-def test_folders_of_sweeps_have_equals_signs_in_their_names(sweep):
+def test_folders_with_an_equals_sign_are_not_read_as_settings(sweep):
     job = str(sweep / "attention=dot,seed=1")
-    assert folders_and_keys([job, "output=a=b.html", "runs"]) == ([job, "runs"], ["output=a=b.html"])
-    with pytest.raises(ConfigurationError, match=r"ouput=x.html: no such key and no such folder; keys are output"):
-        folders_and_keys(["ouput=x.html"])
+    assert split_arguments([job, "output=a=b.html", "runs"]) == ([job, "runs"], ["output=a=b.html"])
+    with pytest.raises(ConfigurationError, match=r"ouput=x.html: no such key and no such folder. Fix: keys are output"):
+        split_arguments(["ouput=x.html"])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [((), "nothing to compare"), (("nowhere",), "nowhere: no such folder"), ((".github",), ".github: no run there")],
 )
-def test_the_command_fails_with_one_line(arguments, said, capsys, monkeypatch, tmp_path):
+def test_the_command_fails_with_one_line(arguments, message, capsys, monkeypatch, tmp_path):
     status, error = answer("compare", *arguments, f"output={tmp_path}/a.html", capture=capsys, monkeypatch=monkeypatch)
     assert (status, error.count("\n")) == (1, 1)
-    assert error.startswith(f"error: {said}")
+    assert error.startswith(f"error: {message}")
+
+
+def test_a_table_escapes_markup_and_aligns_columns():
+    table = Table(["a", "b", "c"], [["x|y", "", 1], [Bold("*z*"), "", 2]], alignment=["---", "---", "---:"])
+    assert table.drop_empty_columns().to_markdown() == [
+        "| a | c |",
+        "| --- | ---: |",
+        "| x\\|y | 1 |",
+        "| **\\*z\\*** | 2 |",
+    ]

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the page of a compariso
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Three systems, one of two seeds; of one the alignments are damaged, and one run cannot be compared."""
+    """Compare three systems, one of two seeds, one with damaged alignments, and a failed run."""
     folder = tmp_path_factory.mktemp("runs")
     for seed in (1, 2):
         write_run(folder / f"additive_s{seed}", seed=seed, lines=LINES, mistakes=0.3)
@@ -37,17 +37,17 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, runs):
-    """It asks for nothing but itself, and says nothing in the console."""
-    page, said, asked = browser.new_page(viewport={"width": 1400, "height": 900}), [], []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
+    """Open the page, which must load nothing else and write nothing to the console."""
+    page, messages, requests = browser.new_page(viewport={"width": 1400, "height": 900}), [], []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
     page.goto((runs / "compare.html").as_uri())
     page.wait_for_selector("article")
     yield page
     page.close()
-    assert said == []
-    assert [url for url in asked if not url.startswith("data:")] == [(runs / "compare.html").as_uri()]
+    assert messages == []
+    assert [url for url in requests if not url.startswith("data:")] == [(runs / "compare.html").as_uri()]
 
 
 def column(page, head: str) -> list[str]:
@@ -79,7 +79,7 @@ def test_the_leaderboard_is_sorted_by_a_click_on_a_head(page):
 
 
 @pytest.mark.parametrize("score", ["bleu", "words_left_out", "length_ratio"])
-def test_of_each_score_the_best_is_bold(page, score):
+def test_the_best_of_each_score_is_bold(page, score):
     """Length ratios are 1.0 (dot), 1.2 and 1.4."""
     page.locator("#scores summary").click()
     for box in page.locator("#scores input").all():
@@ -88,7 +88,7 @@ def test_of_each_score_the_best_is_bold(page, score):
     assert bold.startswith("dot")
 
 
-def test_of_a_score_of_which_more_is_not_better_nothing_is_bold_and_settings_are_not_judged_by_it(page):
+def test_a_score_without_a_better_direction_has_no_best(page):
     page.locator("#scores summary").click()
     for box in page.locator("#scores input").all():
         box.set_checked(box.get_attribute("value") == "attention_entropy")
@@ -101,7 +101,7 @@ def test_of_a_score_of_which_more_is_not_better_nothing_is_bold_and_settings_are
     assert "attention_entropy" not in offered
 
 
-def test_scores_are_picked_and_systems_filtered(page):
+def test_scores_are_chosen_and_systems_filtered(page):
     assert "AER" not in page.locator("#leaderboard thead").inner_text()
     page.locator("#scores summary").click()
     page.locator("#scores input[value=aer]").check()
@@ -126,7 +126,7 @@ def test_the_legend_switches_systems_in_every_chart(page):
 
 
 @pytest.mark.parametrize(("kind", "measures"), [("adequacy", 4), ("alignment", 2)])
-def test_measures_stand_in_a_table_with_p(page, kind, measures):
+def test_measures_are_shown_with_p(page, kind, measures):
     page.locator(f"#{kind} summary").click()
     rows = page.locator(f"#{kind} tbody tr")
     assert rows.count() == 3
@@ -140,14 +140,14 @@ def test_measures_stand_in_a_table_with_p(page, kind, measures):
     assert re.fullmatch(r"\d\.\d{3}", other[3])
 
 
-def test_points_of_a_curve_are_told_by_arrow_keys(page):
+def test_arrow_keys_read_out_the_points_of_a_curve(page):
     chart = page.locator("#curves figure").last
     chart.locator("svg[tabindex]").focus()
     page.keyboard.press("ArrowRight")
     assert re.search(r"valid/bleu · 50 · \d", chart.locator(".note").inner_text())
 
 
-def test_a_value_keeps_the_lines_through_it(page):
+def test_a_click_on_a_value_keeps_the_lines_through_it(page):
     assert page.locator("#settings .path").count() == 3
     page.locator("#settings text.value", has_text="dot").click()
     assert page.locator("#settings .path:not(.out)").get_attribute("aria-label").startswith("dot: BLEU")
@@ -167,10 +167,10 @@ def test_two_systems_are_compared_sentence_by_sentence(page):
 
 
 @pytest.mark.parametrize(("length", "moved_differs"), [(1000, True), (3000, False)])
-def test_texts_too_long_for_a_table_of_their_words_differ_in_what_the_other_lacks(page, length, moved_differs):
+def test_very_long_texts_are_compared_as_sets_of_words(page, length, moved_differs):
     middle = [f"w{number}" for number in range(length)]
-    found = page.evaluate("texts => markDifferences(...texts)", [["moved", " ", "new", *middle], [*middle, "moved"]])
-    assert found == [["moved", moved_differs], [" ", False], ["new", True], *([word, False] for word in middle)]
+    words = page.evaluate("texts => markDifferences(...texts)", [["moved", " ", "new", *middle], [*middle, "moved"]])
+    assert words == [["moved", moved_differs], [" ", False], ["new", True], *([word, False] for word in middle)]
 
 
 def test_other_systems_can_be_shown_too(page):
@@ -189,7 +189,7 @@ def test_search_finds_words_and_markup_stays_text(page):
     page.wait_for_selector("text=No sentence contains")
 
 
-def test_alignments_are_those_that_were_stored(page, runs):
+def test_shown_alignments_equal_the_stored_ones(page, runs):
     choose(page, "additive_s1", "wide", "number")
     playwright.expect(page.locator("article").first).to_have_attribute("data-number", "0")
     first = page.locator("article").first
@@ -209,7 +209,7 @@ def test_alignments_are_those_that_were_stored(page, runs):
     assert first.locator(".readout").inner_text().startswith(f"{word} ← {best} 0.")
 
 
-def test_words_and_squares_are_read_out_when_they_are_pointed_at_or_have_the_focus(page):
+def test_words_and_squares_are_read_out_on_hover_and_focus(page):
     choose(page, "additive_s1", "dot", "number")
     first = page.locator("article[data-number='0']")
     first.get_by_role("button", name="Alignments").click()
@@ -218,7 +218,7 @@ def test_words_and_squares_are_read_out_when_they_are_pointed_at_or_have_the_foc
         check_reading(page, place, digits=2, probable=False)
 
 
-def test_a_run_tells_its_configuration_and_what_is_not_compared_its_reason(page):
+def test_runs_show_their_configuration_and_runs_left_out_the_reason(page):
     first = page.locator("#runs details").first
     first.locator("summary").click()
     first.locator("pre").wait_for()

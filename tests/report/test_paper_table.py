@@ -1,4 +1,4 @@
-"""A paper's table: our figures for what the paper measures, on the test set that the runs were trained for."""
+"""The table of a paper: our scores beside the paper's, on the test set that the runs were trained for."""
 
 import json
 from statistics import mean, stdev
@@ -17,16 +17,16 @@ def entry(folder, figures: dict, row: str = "Base", seed: int = 1, status: str =
     return Entry({"rows": {"table2": row}, "figures": figures}, seed, folder, status)
 
 
-def written(folder, *entries: Entry) -> tuple[dict, list[list[str]]]:
-    """table.json, and the cells of table.md."""
+def write_and_read(folder, *entries: Entry) -> tuple[dict, list[list[str]]]:
+    """Write the table; return table.json, and the cells of table.md."""
     write_table(folder, TABLE, entries)
     lines = (folder / "table.md").read_text(encoding="utf-8").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
     return json.loads((folder / "table.json").read_text(encoding="utf-8")), rows
 
 
-def scored(folder, **scores) -> dict:
-    """The run's scores, with some that are given."""
+def change_scores(folder, **scores) -> dict:
+    """Change scores of a run; return all of them."""
     path = folder / "test" / "scores.json"
     stored = json.loads(path.read_text())
     stored["scores"] |= scores
@@ -34,46 +34,46 @@ def scored(folder, **scores) -> dict:
     return stored["scores"]
 
 
-def test_a_run_evaluated_on_another_test_set_later_keeps_its_own_in_the_table(tmp_path):
+def test_a_later_evaluation_on_another_test_set_does_not_change_the_table(tmp_path):
     folder = write_run(tmp_path / "seed=1", mistakes=0.3)
-    own = scored(folder)["bleu"]["score"]
+    bleu = change_scores(folder)["bleu"]["score"]
     evaluate(folder, "long", pairs(20, seed=7), 0.0, np.random.default_rng(1))  # comes before "test" by name
-    table, rows = written(tmp_path, entry(folder, {}))
-    assert table["rows"][0]["bleu"]["mean"] == own < 100
+    table, rows = write_and_read(tmp_path, entry(folder, {}))
+    assert table["rows"][0]["bleu"]["mean"] == bleu < 100
     assert table["rows"][0]["tests"] == ["test"]
-    assert rows[2] == ["Base", f"{own:.2f}", "5.00", "1", ""]
+    assert rows[2] == ["Base", f"{bleu:.2f}", "5.00", "1", ""]
 
 
-def test_settings_that_a_sweep_tries_beside_the_tables_are_rows_of_their_own(tmp_path):
+def test_further_settings_of_a_sweep_make_further_rows(tmp_path):
     tried = [("size=small", 1, 0.3), ("size=small", 2, 0.3), ("size=tiny", 1, 0.6)]
     entries = []
     for size, seed, mistakes in tried:
         folder = write_run(tmp_path / f"{size},seed={seed}", seed=seed, mistakes=mistakes)
         overrides = ("experiment=base", size, "data=multi30k", f"seed={seed}")
         entries.append(entry(folder, {}, seed=seed)._replace(overrides=overrides))
-    table, rows = written(tmp_path, *entries)
+    table, rows = write_and_read(tmp_path, *entries)
     assert [row[0] for row in rows[2:]] == ["Base, size=small", "Base, size=tiny"]
     assert [row["n"] for row in table["rows"]] == [2, 1]
     assert table["rows"][0]["bleu"]["mean"] > table["rows"][1]["bleu"]["mean"]
-    assert [row[0] for row in written(tmp_path, *entries[:2])[1][2:]] == ["Base"]
+    assert [row[0] for row in write_and_read(tmp_path, *entries[:2])[1][2:]] == ["Base"]
     assert "- all rows: `data=multi30k size=small`\n" in (tmp_path / "table.md").read_text()
     shuffled = [one._replace(overrides=(f"data.seed={one.seed}", "threads=1")) for one in entries[:2]]
-    assert [row["n"] for row in written(tmp_path, *shuffled)[0]["rows"]] == [2]
+    assert [row["n"] for row in write_and_read(tmp_path, *shuffled)[0]["rows"]] == [2]
 
 
-def test_where_no_test_set_is_configured_the_validation_set_counts(tmp_path):
+def test_without_a_test_set_the_validation_set_counts(tmp_path):
     folder = write_run(tmp_path / "seed=1", changes={"data.test": None}, test="valid")
-    assert written(tmp_path, entry(folder, {}))[0]["rows"][0]["tests"] == ["valid"]
+    assert write_and_read(tmp_path, entry(folder, {}))[0]["rows"][0]["tests"] == ["valid"]
 
 
-def test_what_the_paper_measures_stands_beside_its_figures(tmp_path):
+def test_our_scores_stand_beside_the_figures_of_the_paper(tmp_path):
     first, second = (write_run(tmp_path / f"seed={seed}", seed=seed, mistakes=0.3) for seed in (1, 2))
     other = write_run(tmp_path / "other", changes={"dropout": 0.5})
     bleu = [
-        scored(run, saer=saer, tb={"score": 3.0, "signature": ""})["bleu"]["score"]
+        change_scores(run, saer=saer, tb={"score": 3.0, "signature": ""})["bleu"]["score"]
         for run, saer in ((first, 60.0), (second, 62.0))
     ]
-    own = scored(other)["bleu"]["score"]
+    other_bleu = change_scores(other)["bleu"]["score"]
     figures = {"MT06": {"bleu": 32.47}, "MT08": {"bleu": 25.23, "tb": 14.6}, "all": {"saer": 64.25}}
     entries = [
         entry(first, figures),
@@ -81,34 +81,37 @@ def test_what_the_paper_measures_stands_beside_its_figures(tmp_path):
         entry(other, {"all": {"saer": 66.3}}, row="Linguistic"),
         entry(tmp_path / "waiting", {}, row="Neural", status="waiting"),
     ]
-    table, rows = written(tmp_path, *entries)
+    table, rows = write_and_read(tmp_path, *entries)
     assert table["rows"][0]["saer"] == {"mean": 61.0, "deviation": stdev((60, 62))}
     shown = f"{mean(bleu):.2f} ± {stdev(bleu):.2f}"
     assert [", ".join(row) for row in (rows[0], *rows[2:])] == [
         "system, BLEU, the paper's, perplexity, tb, the paper's, SAER, the paper's, n, ",
         f"Base, {shown}, MT06 32.47; MT08 25.23, 5.00 ± 0.00, 3.00 ± 0.00, MT08 14.6, 61.00 ± 1.41, all 64.25, 2, ",
-        f"Linguistic, {own:.2f}, , 5.00, , , , all 66.3, 1, ",
+        f"Linguistic, {other_bleu:.2f}, , 5.00, , , , all 66.3, 1, ",
         "Neural, , , , , , , , , waiting",
     ]
 
 
 @pytest.mark.parametrize("paper", [None, {"rows": {"table1": "Base"}}])
-def test_what_is_no_row_of_the_table_is_named(tmp_path, paper):
-    with pytest.raises(ConfigurationError, match=r"seed=1 is no row of .*: the table's rows are its experiments"):
-        written(tmp_path, Entry(paper, 1, tmp_path / "seed=1", "waiting"))
+def test_a_run_that_is_not_a_row_of_the_table_is_an_error(tmp_path, paper):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"seed=1 is not a row of Alignment quality, whose rows are its experiments. Fix: leave out experiment=",
+    ):
+        write_and_read(tmp_path, Entry(paper, 1, tmp_path / "seed=1", "waiting"))
 
 
-def test_a_damaged_file_costs_its_run_alone(tmp_path):
+def test_a_damaged_file_leaves_out_only_its_run(tmp_path):
     runs = [write_run(tmp_path / f"seed={seed}", seed=seed) for seed in (1, 2, 3)]
     (runs[1] / "test" / "scores.json").write_text('{"scores": {"bleu": "much"}}')
     (runs[2] / ".hydra" / "config.yaml").unlink()
-    table, _ = written(tmp_path, *(entry(run, {}, seed=seed) for seed, run in enumerate(runs, start=1)))
+    table, _ = write_and_read(tmp_path, *(entry(run, {}, seed=seed) for seed, run in enumerate(runs, start=1)))
     assert (table["rows"][0]["n"], table["rows"][0]["perplexity"]) == (1, {"mean": 5.0})
 
 
 @pytest.mark.parametrize(
     ("row", "cell"), [("RNNsearch*", "RNNsearch*"), ("*a* | <b>`\\", "\\*a\\* \\| &lt;b&gt;\\`\\\\"), ("a\nb", "a b")]
 )
-def test_the_name_of_a_row_is_no_markup(tmp_path, row, cell):
-    written(tmp_path, entry(tmp_path / "waiting", {}, row=row, status="waiting"))
+def test_markup_in_the_name_of_a_row_is_escaped(tmp_path, row, cell):
+    write_and_read(tmp_path, entry(tmp_path / "waiting", {}, row=row, status="waiting"))
     assert f"\n| {cell} |  |  |  | waiting |\n" in (tmp_path / "table.md").read_text(encoding="utf-8")

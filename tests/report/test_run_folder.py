@@ -1,6 +1,8 @@
-"""Folders of runs are read as they are found, whole or damaged; what differs between them is found leaf by leaf."""
+"""Run folders are read whole or damaged, and compared setting by setting."""
 
 import json
+import re
+from dataclasses import FrozenInstanceError
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,37 +11,39 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from report.folders import pairs, write_run
 
 from nmt.errors import UserError
-from nmt.report.compare.setting_differences import differing, folded, name_of_system, name_runs, settings_of
-from nmt.report.load.learning_curves import POINTS, read_curves, thinned
-from nmt.report.load.run_folder import RunFolder, find_runs, names_of
+from nmt.report.compare.setting_differences import collect_settings, find_differences, group_seeds, name_systems
+from nmt.report.load.evaluated_runs import load_evaluation, load_run
+from nmt.report.load.learning_curves import MAX_POINTS, load_curves, read_curves, thin_out
+from nmt.report.load.run_folder import find_runs, read_run, read_settings
+from nmt.report.load.run_names import name_runs, shorten_paths
 from nmt.report.load.safe_files import UnreadableError
-from nmt.report.render.page_payload import packed_alignments, sentence_bleu
+from nmt.report.render.page_payload import pack_alignments
 from nmt.runs.checkpoint_file import save_checkpoint
-from nmt.training.experiment import _results
+from nmt.training.experiment import results
 
 
-def test_names_are_as_short_as_they_can_be(tmp_path):
-    assert names_of(["runs/a", "runs/b"]) == ["a", "b"]
-    assert names_of(["runs/a/1", "runs/b/1"]) == ["a/1", "b/1"]
-    assert names_of(["runs/a", "runs/a/checkpoints/last.ckpt"]) == ["a", "a/checkpoints/last.ckpt"]
-    assert names_of([str(tmp_path)]) == [tmp_path.name]
+def test_names_are_paths_without_their_common_folder(tmp_path):
+    assert shorten_paths(["runs/a", "runs/b"]) == ["a", "b"]
+    assert shorten_paths(["runs/a/1", "runs/b/1"]) == ["a/1", "b/1"]
+    assert shorten_paths(["runs/a", "runs/a/checkpoints/last.ckpt"]) == ["a", "a/checkpoints/last.ckpt"]
+    assert shorten_paths([str(tmp_path)]) == [tmp_path.name]
 
 
-def test_a_whole_run_is_read(tmp_path):
-    run = RunFolder(write_run(tmp_path / "a", overrides=("attention=additive",)))
-    run.must_be_completed()
-    found = run.on("test")
-    assert (run.seed, run.choices["attention"], run.tests) == (1, "additive", ["test"])
+def test_an_undamaged_run_is_read_without_notes(tmp_path):
+    run = load_run(read_run(write_run(tmp_path / "a", overrides=("attention=additive",))), "test")
+    assert run.problem == ""
+    assert (run.settings.seed, run.settings.choices["attention"], run.tests) == (1, "additive", ["test"])
     assert run.overrides == ["attention=additive", "seed=1"]
-    assert found.scores["aer"] == 20.0
-    assert found.counting == {"tokenize": "none", "lowercase": False}
-    assert [sentence.source for sentence in found.sentences] == [source for source, _ in pairs(20)]
-    assert list(run.curves.series) == ["loss", "perplexity", "bleu"]
-    assert run.curves.speed == 1200
-    assert run.notes == []
+    assert run.evaluation.scores["aer"] == 20.0
+    assert run.evaluation.tokenization == {"tokenize": "none", "lowercase": False}
+    assert [sentence.source for sentence in run.evaluation.sentences] == [source for source, _ in pairs(20)]
+    curves = load_curves(run)
+    assert list(curves.series) == ["loss", "perplexity", "bleu"]
+    assert curves.speed == 1200
+    assert (run.notes, curves.notes) == ((), ())
 
 
-def test_runs_are_found_under_any_folder_and_each_once(tmp_path):
+def test_each_run_under_a_folder_is_listed_once(tmp_path):
     for name in ("seed=10", "seed=2", "seed=1"):
         write_run(tmp_path / "many" / "sweep" / name)
     runs = find_runs([str(tmp_path / "many"), str(tmp_path / "many" / "sweep" / "seed=2")])
@@ -47,7 +51,7 @@ def test_runs_are_found_under_any_folder_and_each_once(tmp_path):
 
 
 @pytest.mark.parametrize("named", ["", "many", "many/sweep"])
-def test_jobs_that_have_not_begun_are_known_from_sweeps_wherever_these_lie(tmp_path, named):
+def test_waiting_jobs_are_read_from_every_sweep_under_a_folder(tmp_path, named):
     sweep = tmp_path / "many" / "sweep"
     write_run(sweep / "seed=1")
     write_run(tmp_path / "many" / "single")
@@ -55,17 +59,18 @@ def test_jobs_that_have_not_begun_are_known_from_sweeps_wherever_these_lie(tmp_p
     (sweep / "sweep.json").write_text(json.dumps({"jobs": jobs}))
     *begun, waiting = find_runs([str(tmp_path / named)])
     assert len(begun) == (1 if named == "many/sweep" else 2)
-    for run in begun:
-        run.must_be_completed()
+    assert all(run.problem == "" for run in begun)
     assert waiting.folder == sweep / "seed=2"
-    with pytest.raises(UnreadableError, match="waiting: it has not begun"):
-        waiting.must_be_completed()
+    assert waiting.problem == "waiting: it has not begun"
 
 
-@pytest.mark.parametrize(("path", "said"), [("nowhere", "no such folder"), ("file", "is a file"), ("", "no run there")])
-def test_paths_without_runs_are_told(tmp_path, path, said):
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [("nowhere", "no such folder"), ("file", "is a file"), ("", "no run there. Fix: name a folder")],
+)
+def test_a_path_without_runs_is_an_error(tmp_path, path, message):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         find_runs([str(tmp_path / path)])
 
 
@@ -83,14 +88,14 @@ def test_paths_without_runs_are_told(tmp_path, path, said):
         ("test/sentences.jsonl", None, "has no test/sentences.jsonl: evaluate it again"),
     ],
 )
-def test_a_damaged_evaluation_says_what_is_wrong(tmp_path, file, content, reason):
-    run = RunFolder(write_run(tmp_path / "a"))
+def test_the_error_of_a_damaged_evaluation_names_the_damage(tmp_path, file, content, reason):
+    run = read_run(write_run(tmp_path / "a"))
     if content is None:
         (run.folder / file).unlink()
     else:
         (run.folder / file).write_bytes(content.encode("utf-8", "surrogatepass"))
     with pytest.raises(UnreadableError, match=reason):
-        run.on("test")
+        load_evaluation(run, "test")
 
 
 @pytest.mark.parametrize(
@@ -103,11 +108,10 @@ def test_a_damaged_evaluation_says_what_is_wrong(tmp_path, file, content, reason
         (None, "has no summary.json"),
     ],
 )
-def test_a_run_that_is_not_completed_says_so(tmp_path, summary, reason):
-    run = RunFolder(write_run(tmp_path / "a"))
-    (run.folder / "summary.json").unlink() if summary is None else (run.folder / "summary.json").write_text(summary)
-    with pytest.raises(UnreadableError, match=reason):
-        run.must_be_completed()
+def test_a_run_that_is_not_completed_has_a_reason(tmp_path, summary, reason):
+    path = write_run(tmp_path / "a") / "summary.json"
+    path.unlink() if summary is None else path.write_text(summary)
+    assert re.search(reason, read_run(tmp_path / "a").problem)
 
 
 @pytest.mark.parametrize(
@@ -120,18 +124,17 @@ def test_a_run_that_is_not_completed_says_so(tmp_path, summary, reason):
         (("best.ckpt", None), ("best.ckpt", 36), []),  # as runs of old
     ],
 )
-def test_scores_of_weights_that_are_no_longer_the_best_are_told(tmp_path, best, evaluated, notes):
+def test_scores_of_weights_that_are_not_the_best_are_noted(tmp_path, best, evaluated, notes):
     now = {"metric": "valid/bleu", "score": 1.0, "checkpoint": f"checkpoints/{best[0]}", "step": best[1]}
-    run = RunFolder(write_run(tmp_path / "a", summary={"best": now}))
+    run = read_run(write_run(tmp_path / "a", summary={"best": now}))
     path = run.folder / "test" / "scores.json"
     members = [{"run": "a", "checkpoint": evaluated[0], "step": evaluated[1]}]
     path.write_text(json.dumps(json.loads(path.read_text()) | {"members": members}))
-    run.on("test")
-    assert run.notes == notes
+    assert load_run(run, "test").notes == tuple(notes)
 
 
 @pytest.mark.parametrize(
-    ("best", "told"),
+    ("best", "expected"),
     [
         ({"metric": "valid/bleu", "score": 31.5, "step": 7}, {"metric": "valid/bleu", "score": 31.5}),
         ({"metric": "valid/bleu", "score": float("nan")}, {}),
@@ -142,11 +145,11 @@ def test_scores_of_weights_that_are_no_longer_the_best_are_told(tmp_path, best, 
         (None, {}),
     ],
 )
-def test_a_best_score_is_a_number_with_a_name(tmp_path, best, told):
-    assert RunFolder(write_run(tmp_path / "a", summary={"best": best})).best == told
+def test_a_best_score_is_a_number_with_a_name(tmp_path, best, expected):
+    assert read_run(write_run(tmp_path / "a", summary={"best": best})).best == expected
 
 
-def test_the_summary_says_of_which_step_the_best_checkpoint_is(tmp_path):
+def test_the_summary_has_the_step_of_the_best_checkpoint(tmp_path):
     path = tmp_path / "checkpoints" / "best.ckpt"
     best = ModelCheckpoint(monitor="valid/bleu")
     best.best_model_score, best.best_model_path = 1.0, str(path)
@@ -154,90 +157,123 @@ def test_the_summary_says_of_which_step_the_best_checkpoint_is(tmp_path):
         checkpoint_callbacks=[best],
         global_step=72,
         current_epoch=6,
-        lightning_module=SimpleNamespace(finite=SimpleNamespace(left_out=0, spikes=0)),
+        lightning_module=SimpleNamespace(guard=SimpleNamespace(skipped=0, spikes=0)),
         callback_metrics={},
         default_root_dir=str(tmp_path),
     )
-    assert _results(trainer, {})["best"]["step"] is None  # nor does a file that is gone spoil the end of the run
+    assert results(trainer)["best"]["step"] is None  # a missing file does not fail the run
     save_checkpoint({"nmt": {}, "global_step": 36}, path)
-    assert _results(trainer, {})["best"]["step"] == 36
+    assert results(trainer)["best"]["step"] == 36
 
 
-def test_damaged_metrics_and_settings_cost_only_themselves(tmp_path):
-    run = RunFolder(write_run(tmp_path / "a"))
-    (run.folder / "metrics.csv").write_text("step,valid/bleu\n1,much\n")
-    (run.folder / ".hydra" / "config.yaml").write_text("{[")
-    (run.folder / ".hydra" / "overrides.yaml").unlink()
-    assert (run.curves.series, run.config, run.overrides) == ({}, {}, [])
-    assert run.notes == [
-        "metrics.csv, line 2: valid/bleu is not a number: no learning curves",
+def test_damaged_metrics_and_settings_are_lost_alone(tmp_path):
+    folder = write_run(tmp_path / "a")
+    (folder / "metrics.csv").write_text("step,valid/bleu\n1,much\n")
+    (folder / ".hydra" / "config.yaml").write_text("{[")
+    (folder / ".hydra" / "overrides.yaml").unlink()
+    run = load_run(read_run(folder), "test")
+    curves = load_curves(run)
+    assert (curves.series, run.settings.config, run.overrides) == ({}, {}, [])
+    assert run.notes == (
         ".hydra/config.yaml is not YAML: its settings are not known",
         "has no .hydra/overrides.yaml: its command line is not known",
-    ]
-    assert run.on("test").scores["bleu"] > 0
+    )
+    assert curves.notes == ("metrics.csv, line 2: valid/bleu is not a number: no learning curves",)
+    assert run.evaluation.scores["bleu"] > 0
 
 
-def test_metrics_cut_off_in_the_middle_of_a_line_are_read_up_to_it(tmp_path):
+def test_loading_a_run_again_changes_neither_its_value_nor_its_notes(tmp_path):
+    folder = write_run(tmp_path / "a=1")
+    (folder / ".hydra" / "config.yaml").unlink()
+    (folder / ".hydra" / "overrides.yaml").unlink()
+    run = read_run(folder)
+    notes = load_run(run, "test").notes
+    assert notes == (
+        "has no .hydra/overrides.yaml: its command line is not known",  # first for a job, because it names the job
+        "has no .hydra/config.yaml: its settings are not known",
+    )
+    load_curves(run)
+    assert load_run(run, "test").notes == notes
+    assert run == read_run(folder)
+    with pytest.raises(FrozenInstanceError):
+        run.name = "other"
+
+
+def test_metrics_are_read_up_to_an_unfinished_line(tmp_path):
     path = tmp_path / "metrics.csv"
     path.write_text("epoch,step,valid/bleu\n0,1,2.5\n0,2,\n\0\0\n0,3")
     assert read_curves(path).series == {"bleu": {"valid/bleu": [[1.0], [2.5]]}}
 
 
-def test_long_curves_are_thinned_and_keep_their_ends():
+def test_long_curves_are_thinned_out_and_keep_their_ends():
     steps = list(range(10_000))
-    assert [steps[0], steps[-1]] == [thinned([steps, steps])[0][place] for place in (0, -1)]
-    assert len(thinned([steps, steps])[1]) == POINTS
+    assert [steps[0], steps[-1]] == [thin_out([steps, steps])[0][place] for place in (0, -1)]
+    assert len(thin_out([steps, steps])[1]) == MAX_POINTS
 
 
-def test_damaged_alignments_cost_only_themselves(tmp_path):
-    runs = [RunFolder(write_run(tmp_path / name, seed=seed)) for seed, name in enumerate("abcd")]
+def load_runs_on_test(folders):
+    return [load_run(read_run(folder), "test") for folder in folders]
+
+
+def test_damaged_alignments_are_lost_alone(tmp_path):
+    runs = load_runs_on_test([write_run(tmp_path / name, seed=seed) for seed, name in enumerate("abcd")])
     (runs[1].folder / "test" / "alignments.npz").write_bytes(b"PK\3\4 nothing")
     (runs[2].folder / "test" / "alignments.npz").unlink()
     np.savez(runs[3].folder / "test" / "alignments.npz", **{"0": np.zeros((2, 2))})
-    evaluated = [(run, run.on("test")) for run in runs]
-    found = packed_alignments(evaluated, [sentence_bleu(on) for _, on in evaluated], room=1e6)
-    assert [chunks is None for chunks in found["runs"]] == [False, True, True, True]
-    assert [len(run.notes) for run in runs] == [0, 1, 1, 1]
-    assert sorted(found["order"]) == list(range(20))
+    alignments, notes = pack_alignments(runs, max_bytes=1e6)
+    assert [chunks is None for chunks in alignments["runs"]] == [False, True, True, True]
+    assert notes == [
+        (),
+        ("alignments.npz is damaged: no alignments; evaluate it again",),
+        ("there is no alignments.npz: no alignments; evaluate it again",),
+        ("alignments.npz is damaged (KeyError): no alignments; evaluate it again",),
+    ]
+    assert [run.notes for run in runs] == [()] * 4
+    assert sorted(alignments["order"]) == list(range(20))
 
 
-def test_where_alignments_have_no_room_runs_agree_on_what_is_left_out(tmp_path):
-    runs = [RunFolder(write_run(tmp_path / name, seed=seed, lines=pairs(80))) for seed, name in enumerate("ab")]
-    evaluated = [(run, run.on("test")) for run in runs]
-    scores = [sentence_bleu(on) for _, on in evaluated]
-    found = packed_alignments(evaluated, scores, room=1)
-    apart = np.abs(scores[0] - scores[1])
-    kept = found["order"]
-    assert len(kept) == found["together"]
-    assert apart[kept].min() >= np.delete(apart, kept).max()
-    assert packed_alignments(evaluated, scores, room=0)["order"] == []
+def test_without_room_all_runs_keep_the_alignments_of_the_same_sentences(tmp_path):
+    runs = load_runs_on_test([write_run(tmp_path / name, seed=seed, lines=pairs(80)) for seed, name in enumerate("ab")])
+    alignments, _ = pack_alignments(runs, max_bytes=1)
+    differences = np.abs(runs[0].evaluation.sentence_bleu - runs[1].evaluation.sentence_bleu)
+    kept = alignments["order"]
+    assert len(kept) == alignments["together"]
+    assert differences[kept].min() >= np.delete(differences, kept).max()
+    assert pack_alignments(runs, max_bytes=0)[0]["order"] == []
 
 
-def columns(runs: list[RunFolder]) -> list[dict]:
-    settings = [settings_of(run, {}) for run in runs]
-    return differing(settings, [run.choices for run in runs], [run.overrides for run in runs])
+def columns(*folders) -> list[dict]:
+    runs = [read_run(folder) for folder in folders]
+    settings = [read_settings(run) for run in runs]
+    values = [collect_settings(of_run.config, {}) for of_run in settings]
+    return find_differences(values, [of_run.choices for of_run in settings], [run.overrides for run in runs])
 
 
-def test_a_choice_stands_for_the_leaves_that_come_with_it(tmp_path):
-    coverage = {"attention.coverage": {"_target_": "nmt.Coverage", "size": 5}, "logger.csv.save_dir": "there"}
-    first = RunFolder(write_run(tmp_path / "a", changes={"name": "other", "data.dir": "elsewhere"}))
-    second = RunFolder(write_run(tmp_path / "b", changes=coverage, choices={"attention": "coverage"}, seed=2))
-    assert columns([first, second]) == [{"attention": "additive"}, {"attention": "coverage"}]
-
-
-def test_a_leaf_that_was_set_by_hand_has_a_column_beside_its_choice(tmp_path):
-    coverage = {"attention.coverage": {"_target_": "nmt.Coverage", "size": 5}, "attention.score.bias": True}
-    first = RunFolder(write_run(tmp_path / "a"))
-    second = RunFolder(
-        write_run(
-            tmp_path / "b",
-            changes=coverage,
-            choices={"attention": "coverage"},
-            overrides=("attention=coverage", "attention.score.bias=true"),
-        )
+def group(folders, searches=None) -> list[list[int]]:
+    configs = [read_settings(read_run(folder)).config for folder in folders]
+    return group_seeds(
+        [collect_settings(config, how) for config, how in zip(configs, searches or [{}] * len(configs), strict=True)]
     )
-    third = RunFolder(write_run(tmp_path / "c", changes={"dropout": 0.3, "size.hidden": 64}))
-    assert columns([first, second, third]) == [
+
+
+def test_a_choice_replaces_the_leaves_that_come_with_it(tmp_path):
+    coverage = {"attention.coverage": {"_target_": "nmt.Coverage", "size": 5}, "logger.csv.save_dir": "there"}
+    first = write_run(tmp_path / "a", changes={"name": "other", "data.dir": "elsewhere"})
+    second = write_run(tmp_path / "b", changes=coverage, choices={"attention": "coverage"}, seed=2)
+    assert columns(first, second) == [{"attention": "additive"}, {"attention": "coverage"}]
+
+
+def test_a_leaf_that_is_set_by_hand_has_a_column_beside_its_choice(tmp_path):
+    coverage = {"attention.coverage": {"_target_": "nmt.Coverage", "size": 5}, "attention.score.bias": True}
+    first = write_run(tmp_path / "a")
+    second = write_run(
+        tmp_path / "b",
+        changes=coverage,
+        choices={"attention": "coverage"},
+        overrides=("attention=coverage", "attention.score.bias=true"),
+    )
+    third = write_run(tmp_path / "c", changes={"dropout": 0.3, "size.hidden": 64})
+    assert columns(first, second, third) == [
         {"attention": "additive", "attention.score.bias": False, "size.hidden": 32, "dropout": 0.2},
         {"attention": "coverage", "attention.score.bias": True, "size.hidden": 32, "dropout": 0.2},
         {"attention": "additive", "attention.score.bias": False, "size.hidden": 64, "dropout": 0.3},
@@ -245,37 +281,35 @@ def test_a_leaf_that_was_set_by_hand_has_a_column_beside_its_choice(tmp_path):
 
 
 def test_runs_that_differ_in_the_seed_alone_are_one_system(tmp_path):
-    runs = [RunFolder(write_run(tmp_path / f"{seed}", seed=seed)) for seed in (1, 2)]
-    runs += [RunFolder(write_run(tmp_path / "c", changes={"dropout": 0.3}))]
-    runs += [RunFolder(write_run(tmp_path / name)) for name in ("d", "e")]
-    for run in runs[3:]:
-        (run.folder / ".hydra" / "config.yaml").unlink()  # of these nothing is known
-    assert folded([settings_of(run, {"search.beam": 5}) for run in runs]) == [[0, 1], [2], [3], [4]]
+    folders = [write_run(tmp_path / f"{seed}", seed=seed) for seed in (1, 2)]
+    folders += [write_run(tmp_path / "c", changes={"dropout": 0.3})]
+    folders += [write_run(tmp_path / name) for name in ("d", "e")]
+    for folder in folders[3:]:
+        (folder / ".hydra" / "config.yaml").unlink()  # so that their settings are not known
+    assert group(folders, [{"search.beam": 5}] * 5) == [[0, 1], [2], [3], [4]]
 
 
 def test_another_search_makes_another_system_but_an_old_file_does_not(tmp_path):
-    run = RunFolder(write_run(tmp_path / "a"))
-    said, unsaid, other = ({"search.beam": 5}, {}, {"search.beam": 12})
-    assert folded([settings_of(run, how) for how in (said, unsaid, other)]) == [[0, 1], [2]]
+    folder = write_run(tmp_path / "a")
+    assert group([folder] * 3, [{"search.beam": 5}, {}, {"search.beam": 12}]) == [[0, 1], [2]]
 
 
-def test_a_whole_number_is_the_same_setting_with_a_point_and_true_is_not_one(tmp_path):
+def test_an_integer_equals_the_same_float_but_not_true(tmp_path):
     values = {"a": 1, "b": 1.0, "c": True, "d": 1.5}
-    runs = [RunFolder(write_run(tmp_path / name, changes={"dropout": value})) for name, value in values.items()]
-    assert folded([settings_of(run, {}) for run in runs]) == [[0, 1], [2], [3]]
+    folders = [write_run(tmp_path / name, changes={"dropout": value}) for name, value in values.items()]
+    assert group(folders) == [[0, 1], [2], [3]]
+    assert columns(folders[0], folders[1]) == [{}, {}]
+    assert columns(folders[0], folders[2]) == [{"dropout": 1}, {"dropout": True}]
 
 
-def test_jobs_are_called_by_what_tells_them_apart(tmp_path):
-    runs = [
-        RunFolder(write_run(tmp_path / f"attention={name},size=tiny", overrides=("size=tiny", f"attention={name}")))
-        for name in ("dot", "additive")
-    ]
-    name_runs(runs)
-    assert [run.name for run in runs] == ["attention=dot", "attention=additive"]
+def test_jobs_are_named_by_the_overrides_in_which_they_differ(tmp_path):
+    folders = [tmp_path / f"attention={name},size=tiny" for name in ("dot", "additive")]
+    overrides = [["size=tiny", f"attention={name}"] for name in ("dot", "additive")]
+    assert name_runs(folders, overrides) == ["attention=dot", "attention=additive"]
 
 
 @pytest.mark.parametrize(
-    ("names", "together"),
+    ("names", "name"),
     [
         (["a"], "a"),
         (["attention=dot seed=1", "attention=dot seed=12"], "attention=dot"),
@@ -285,5 +319,5 @@ def test_jobs_are_called_by_what_tells_them_apart(tmp_path):
         (["seed=1", "seed=2"], "seed=1 …"),
     ],
 )
-def test_systems_are_called_by_what_their_runs_share(names, together):
-    assert name_of_system(names) == together
+def test_systems_are_named_by_what_the_names_of_their_runs_share(names, name):
+    assert name_systems([names, names]) == [name, f"{name} (2)"]

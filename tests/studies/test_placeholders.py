@@ -1,9 +1,9 @@
-"""Figures in prose are those of the tables."""
+"""Figures that are filled into the text of a study."""
 
 import pytest
 
 from nmt.errors import ConfigurationError
-from studies.placeholders import with_figures
+from studies.placeholders import fill_in_figures
 
 
 def tables(*bleu: float) -> dict:
@@ -28,7 +28,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize(
-    ("figure", "said"),
+    ("figure", "text"),
     [
         ("{bleu of attention=dot}", "38.23 and 30.10"),
         ("{bleu of dropout less attention=dot}", "−0.73 and 1.02"),
@@ -41,16 +41,16 @@ KEPT = {
         ("{gain_beyond_30 of buffer on old:.1f}", "−1.2"),
     ],
 )
-def test_figures_are_those_of_the_tables(figure, said):
-    assert with_figures(f"It has {figure}, then.", "captions", KEPT) == f"It has {said}, then."
+def test_figures_come_from_the_tables(figure, text):
+    assert fill_in_figures(f"It has {figure}, then.", "captions", KEPT) == f"It has {text}, then."
 
 
 @pytest.mark.parametrize(
-    ("figure", "said"),
+    ("figure", "text"),
     [
-        ("{bleu dot}", " is no figure; one is {SCORE of SYSTEM}"),
+        ("{bleu dot}", ": is no figure. Fix: write {SCORE of SYSTEM}"),
         ("{bleu of attention=dt}", ": no system attention=dt; there are attention=dot, "),
-        ("{bleu of dot}", ": more than one system dot; meant may be attention=dot, attention=dot dropout=0.5"),
+        ("{bleu of dot}", ": more than one system dot: attention=dot, attention=dot dropout=0.5"),
         ("{blue of buffer}", ": no score blue; there are bleu, chrf"),
         ("{validation of buffer}", ": memory=buffer has no validation"),
         ("{bleu of buffer on news}", ": no test set news; there are old, new"),
@@ -60,7 +60,7 @@ def test_figures_are_those_of_the_tables(figure, said):
         ("{bleu of buffer less 39.00}", ": needs a published figure for each of 2 test sets"),
     ],
 )
-def test_a_figure_that_no_table_has_is_named(figure, said):
+def test_a_figure_that_is_in_no_table_is_named(figure, text):
     with pytest.raises(ConfigurationError) as raised:
-        with_figures(figure, "captions", KEPT)
-    assert str(raised.value).startswith(f"captions: {figure}{said}")
+        fill_in_figures(figure, "captions", KEPT)
+    assert str(raised.value).startswith(f"captions: {figure}{text}")

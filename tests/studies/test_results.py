@@ -1,6 +1,5 @@
-"""The page of results: nothing on it but what was kept of runs."""
+"""The pages of docs/results: everything on them comes from kept runs."""
 
-import gzip
 import json
 import shutil
 from pathlib import Path
@@ -9,9 +8,12 @@ import pytest
 import yaml
 from report.folders import with_alignments, write_run
 
-import studies.__main__ as page
+import studies.__main__ as command
 from nmt.errors import ConfigurationError, UserError
+from nmt.report.load.safe_files import read_yaml
 from nmt.report.render.paper_table import Entry, write_table
+from studies.archive import Archive
+from studies.pages import write_pages
 
 STUDY = {
     "title": "Two kinds",
@@ -27,42 +29,44 @@ STUDY = {
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    """Called with arguments as the command is; the text of results.md and what was kept."""
+    """Run the command with these arguments; return the page of the study and its kept tables."""
     folder = tmp_path / "docs" / "results"
     folder.mkdir(parents=True)
-    (folder / "studies.yaml").write_text(yaml.safe_dump({"kinds": STUDY}))
-    monkeypatch.setattr(page, "RESULTS", folder)
+    monkeypatch.setattr(command, "RESULTS", folder)
+    monkeypatch.setattr(command, "STUDIES", tmp_path / "studies.yaml")
     monkeypatch.chdir(tmp_path)
+    write_study()
 
-    def written(*arguments: str) -> tuple[str, dict]:
-        monkeypatch.setattr("sys.argv", ["results", *arguments])
-        page.main()
-        kept = folder / "kinds.json"
-        text = (tmp_path / "docs" / "results.md").read_text(encoding="utf-8")
-        return text, json.loads(kept.read_text()) if kept.exists() else {}
+    def run(*arguments: str) -> tuple[str, dict]:
+        monkeypatch.setattr("sys.argv", ["studies", *arguments])
+        command.main.__wrapped__()
+        return (folder / "kinds.md").read_text(encoding="utf-8"), Archive(folder / "kinds.tar.xz").tables or {}
 
-    return written
-
-
-def test_a_study_that_was_not_run_says_so(results):
-    text, kept = results()
-    assert "## Two kinds\n\nWhich is better?\n\n    python train.py -m attention=additive,dot" in text
-    assert "Not run yet." in text
-    assert kept == {}
+    return run
 
 
-def test_help_says_how_it_is_called_and_writes_nothing(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(page, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr("sys.argv", ["results", "--help"])
-    page.main()
-    assert "python -m studies.__main__ [keep NAME" in capsys.readouterr().out
+def write_study(**changes):
+    Path("studies.yaml").write_text(yaml.safe_dump({"kinds": STUDY | changes}))
+
+
+def test_the_page_of_a_new_study_has_its_question_and_commands(results):
+    text, tables = results()
+    assert text.startswith("# Two kinds\n\n**Finding.** not run yet\n\n**Question.** Which is better?\n\n## Commands\n")
+    assert "\n    python train.py -m attention=additive,dot" in text
+    assert tables == {}
+
+
+def test_help_prints_the_usage_and_writes_nothing(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr("sys.argv", ["studies", "--help"])
+    command.main.__wrapped__()
+    assert "python -m studies [keep NAME" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
 
 
-def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
-    machine = {"processor": "Abacus", "cores": 2, "threads": 2}
+def test_a_page_can_be_written_long_after_the_runs_are_gone(results, tmp_path):
     summary = {
-        "machine": machine,
+        "machine": {"processor": "Abacus", "cores": 2, "threads": 2},
         "git_commit": "0123456789abcdef+",
         "best": {"metric": "valid/bleu", "score": 31.234, "checkpoint": "x"},
     }
@@ -83,33 +87,38 @@ def test_what_was_kept_is_shown_long_after_the_runs_are_gone(results, tmp_path):
     assert "| dot | 1 | completed | 31.23 (valid/bleu) | 400 | 1:01 |" in text
     assert "| 012345678+ |" in text
     assert "Abacus, 2 threads" in text
-    assert kept["runs"][0]["best"] == {"metric": "valid/bleu", "score": 31.234}  # of no place on a machine
+    assert kept["runs"][0]["best"] == {"metric": "valid/bleu", "score": 31.234}  # without its place on a machine
     assert "| failed | 2 | failed |" in text
     assert "waiting |" not in text
-    assert "\n1 more has not begun.\n" in text
+    assert "\n1 planned run has not been started.\n" in text
     assert "| damaged |  | summary.json" in text
-    assert "#### Not compared" in text
-    assert "sweep=kinds\n\n### What it says\n\nThe one.\n\n### In short\n" in text
-    assert "| [Two kinds](#two-kinds) | 2 of 5 runs |" in text
+    assert "### Not compared" in text
+    assert "**Finding.** 2 of 5 runs are completed\n" in text
     opened, folded = text.split("<details><summary>All tables of test</summary>")
-    assert "| dot |" in opened
-    assert "#### BLEU by source length" in folded
+    parts = ("**Question.**", "## Leaderboard", "| dot |", "](kinds.svg)", "## Reading\n\nThe one.", "## Commands")
+    assert sorted(parts, key=opened.index) == list(parts)
+    assert "### BLEU by source length" in folded
+    assert "dot" in (tmp_path / "docs/results/kinds.svg").read_text()
+    assert "| [Two kinds](kinds.md) | 2 of 5 runs are completed |" in (tmp_path / "docs/results/README.md").read_text()
     assert (tmp_path / "kinds" / "kinds_test.html").exists()
     for folder in (tmp_path / "kinds").iterdir():
         folder.rename(tmp_path / folder.name)
     assert results() == (text, kept)
 
 
-def test_several_test_sets_are_told_in_short_the_best_on_average_first(results, tmp_path):
-    study = STUDY | {"tests": ["test", "news"]}
-    (tmp_path / "docs" / "results" / "studies.yaml").write_text(yaml.safe_dump({"kinds": study}))
+def leaderboard(text: str) -> list[str]:
+    return text.split("## Leaderboard\n\n")[1].split("\n\n")[1].split("\n")
+
+
+def test_the_best_on_average_over_several_test_sets_comes_first(results, tmp_path):
+    write_study(tests=["test", "news"])
     for seed in (1, 2):
         write_run(tmp_path / "kinds" / f"additive_s{seed}", seed=seed, mistakes=0.1)
         write_run(tmp_path / "kinds" / f"additive_s{seed}", seed=seed, mistakes=0.3, test="news")
     write_run(tmp_path / "kinds" / "dot", changes={"dropout": 0.5}, mistakes=0.2)
     write_run(tmp_path / "kinds" / "dot", changes={"dropout": 0.5}, mistakes=0.05, test="news")
     text, kept = results("keep", "kinds")
-    heads, _, first, second = text.split("### In short\n\n")[1].split("\n\n")[1].split("\n")
+    heads, _, first, second = leaderboard(text)
     assert heads.startswith("| system | n | parameters | BLEU test | Δ | p (sentences) | p (seeds) | BLEU news | Δ |")
     means = {
         row["system"]: [tables["scores"]["bleu"]["mean"] for tables in (row, other)]
@@ -128,9 +137,8 @@ def test_several_test_sets_are_told_in_short_the_best_on_average_first(results, 
     assert cells[4:7] == ["baseline", "", ""]
 
 
-def test_a_system_of_fewer_seeds_on_one_test_set_is_one_line(results, tmp_path):
-    study = STUDY | {"tests": ["test", "news"], "baseline": "a=additive"}
-    (tmp_path / "docs" / "results" / "studies.yaml").write_text(yaml.safe_dump({"kinds": study}))
+def test_a_system_of_fewer_seeds_on_one_test_set_is_one_row(results, tmp_path):
+    write_study(tests=["test", "news"], baseline="a=additive")
     for seed, tests in ((1, ("test", "news")), (2, ("test",))):
         for test in tests:
             write_run(tmp_path / "kinds" / f"a=additive,seed={seed}", seed=seed, overrides=("a=additive",), test=test)
@@ -138,29 +146,25 @@ def test_a_system_of_fewer_seeds_on_one_test_set_is_one_line(results, tmp_path):
             write_run(tmp_path / "kinds" / f"a=dot,seed={seed}", **changed)
     text, kept = results("keep", "kinds")
     assert {row["system"] for row in kept["tests"]["news"]["systems"]} == {"a=additive seed=1", "a=dot seed=1"}
-    lines = text.split("### In short\n\n")[1].split("\n\n")[1].split("\n")[2:]
-    assert sorted(line.split(" | ")[:2] for line in lines) == [["| a=additive", "2 / 1"], ["| a=dot", "2 / 1"]]
-    assert all("|  |  |" not in line for line in lines if "a=dot" in line)
+    rows = leaderboard(text)[2:]
+    assert sorted(row.split(" | ")[:2] for row in rows) == [["| a=additive", "2 / 1"], ["| a=dot", "2 / 1"]]
+    assert all("|  |  |" not in row for row in rows if "a=dot" in row)
 
 
-def test_a_study_that_asks_for_alignment_shows_its_error_in_the_open(results, tmp_path):
-    (tmp_path / "docs" / "results" / "studies.yaml").write_text(
-        yaml.safe_dump({"kinds": STUDY | {"asks": "alignment"}})
-    )
+def test_a_study_of_alignment_has_its_error_as_leaderboard(results, tmp_path):
+    write_study(asks="alignment")
     write_run(tmp_path / "kinds" / "additive")
     write_run(tmp_path / "kinds" / "dot", changes={"dropout": 0.5})
-    opened, _ = results("keep", "kinds")[0].split("<details><summary>All tables")
-    assert "### In short\n\nNot all systems were compared with the same alignments made by hand.\n" in opened
     for run, right in (("additive", 1), ("dot", 2)):
         with_alignments(tmp_path / "kinds" / run, right)
     opened, _ = results("keep", "kinds")[0].split("<details><summary>All tables")
-    table = opened.split("### In short")[1]
+    table = opened.split("## Leaderboard")[1].split("##")[0]
     assert "| system | AER | Δ | p (sentences) | SAER |" in table
     assert -1 < table.index("\n| dot | ") < table.index("\n| additive | ")  # more of its links are right
     assert "BLEU" not in table
 
 
-def test_the_table_of_a_paper_that_a_sweep_made_is_kept_and_shown(results, tmp_path):
+def test_the_papers_table_of_a_sweep_is_kept_and_shown(results, tmp_path):
     folder = write_run(tmp_path / "kinds" / "additive")
     paper = {"rows": {"table9": "Attention"}, "figures": {"news": {"bleu": 34.5}}, "departures": {"data": "toys"}}
     write_table(tmp_path / "kinds", {"table": "table9", "title": "Table 9"}, [Entry(paper, 1, folder, "completed")])
@@ -172,22 +176,20 @@ def test_the_table_of_a_paper_that_a_sweep_made_is_kept_and_shown(results, tmp_p
     again = [Entry(paper, 2, folder, "failed")]
     write_table(tmp_path / "kinds", {"table": "table9", "title": "Table 9"}, again)
     assert [row["n"] for paper in results("keep", "kinds")[1]["papers"] for row in paper["rows"]] == [0]
-    _, table = text.split("### Table 9\n\n")
+    _, table = text.split("## Table 9\n\n")
     row = table.split("\n")[2]
     assert row.startswith("| Attention | ")
     assert "| news 34.5 |" in row
     assert "- data: toys" in table
 
 
-def test_runs_that_are_not_there_are_named_with_what_makes_them(results):
-    with pytest.raises(
-        UserError, match=r"kinds: has not begun here, nothing is in kinds; a study's commands stand in docs/results.md"
-    ):
+def test_a_study_without_runs_cannot_be_kept(results):
+    with pytest.raises(UserError, match=r"kinds: nothing is in kinds\. Fix: run its commands"):
         results("keep", "kinds")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("keep", "kind"), "kind: no such study; there are kinds"),
         (("keep",), "keep NAME"),
@@ -195,26 +197,26 @@ def test_runs_that_are_not_there_are_named_with_what_makes_them(results):
         (("write", "kinds"), "keep NAME"),
     ],
 )
-def test_a_wrong_word_is_named(results, arguments, said):
-    with pytest.raises(ConfigurationError, match=said):
+def test_a_wrong_argument_is_named(results, arguments, message):
+    with pytest.raises(ConfigurationError, match=message):
         results(*arguments)
 
 
-def test_what_failed_on_another_machine_stays_until_it_is_begun_again(results, tmp_path):
+def test_a_failed_run_of_another_machine_stays_until_it_is_started_again(results, tmp_path):
     write_run(tmp_path / "kinds" / "additive", overrides=("attention=additive",))
     write_run(tmp_path / "kinds" / "dot", overrides=("attention=dot",), summary={"status": "failed"})
     text, _ = results("keep", "kinds")
-    assert "\n3 more have not begun.\n" in text
-    shutil.rmtree(tmp_path / "kinds" / "dot")  # elsewhere there is only what is completed
+    assert "\n3 planned runs have not been started.\n" in text
+    shutil.rmtree(tmp_path / "kinds" / "dot")  # another machine has the completed runs alone
     text, kept = results("keep", "kinds")
     assert [row["status"] for row in kept["runs"]] == ["completed", "failed"]
-    assert "\n3 more have not begun.\n" in text
-    write_run(tmp_path / "kinds" / "dot", overrides=("threads=1", "attention=dot"))  # it is the same that is trained
+    assert "\n3 planned runs have not been started.\n" in text
+    write_run(tmp_path / "kinds" / "dot", overrides=("threads=1", "attention=dot"))  # the same training
     text, kept = results("keep", "kinds")
     assert [row["status"] for row in kept["runs"]] == ["completed", "completed"]
 
 
-def test_what_was_trained_and_never_tested_stays_with_its_score_on_validation(results, tmp_path):
+def test_a_run_that_was_never_tested_stays_with_its_validation_score(results, tmp_path):
     write_run(tmp_path / "kinds" / "additive", overrides=("attention=additive",))
     untested = write_run(tmp_path / "kinds" / "dot", overrides=("attention=dot",))
     shutil.rmtree(untested / "test")
@@ -224,26 +226,46 @@ def test_what_was_trained_and_never_tested_stays_with_its_score_on_validation(re
     assert [row["run"] for row in kept["runs"]] == ["additive", "dot"]
 
 
+def test_a_run_is_kept_by_the_first_study_that_lists_its_folder():
+    studies = {"one": {"runs": ["sweep/a=1", "other"]}, "two": {"runs": ["sweep"]}}
+    homes = {folder: command.find_home(folder, studies) for folder in ("sweep/a=1", "sweep/a=10", "other/b", "sweep")}
+    assert homes == {"sweep/a=1": "one", "sweep/a=10": "two", "other/b": "one", "sweep": "two"}
+    assert command._studies_with("sweep", studies) == ["two", "one"]
+    with pytest.raises(UserError, match="elsewhere: belongs to no study"):
+        command.find_home("elsewhere", studies)
+
+
 OWN = Path(__file__).parents[2] / "docs" / "results"
-STUDIES = yaml.safe_load((OWN / "studies.yaml").read_text(encoding="utf-8"))
+STUDIES = read_yaml(OWN.parents[1] / "studies" / "studies.yaml")
 
 
-def test_the_projects_own_page_is_made_of_what_is_kept():
-    assert OWN.with_suffix(".md").read_text(encoding="utf-8") == page.results(STUDIES)
+def test_the_pages_of_this_project_are_made_of_its_archives(tmp_path):
+    for archive in OWN.glob("*.tar.xz"):
+        (tmp_path / archive.name).symlink_to(archive)
+    write_pages(STUDIES, tmp_path)
+    pages = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.md")}
+    assert pages == {path.name: path.read_text(encoding="utf-8") for path in OWN.glob("*.md")}
 
 
-RUN = [name for name, study in STUDIES.items() if study["tests"] and (OWN / f"{name}.json").exists()]
+def test_the_results_of_this_project_stay_small():
+    files = list(OWN.iterdir())
+    assert len(files) < 80
+    assert sum(path.stat().st_size for path in files) < 8e6
+    assert len((OWN / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
 
 
-@pytest.mark.parametrize("name", RUN)
-def test_the_projects_own_tables_are_those_of_its_kept_runs(name):
-    """Each mean is of runs that are kept: what all systems have together is what all runs have."""
-    places = [OWN / folder for folder in STUDIES[name]["runs"]]
-    kept = {path for place in places for path in (*place.rglob("*.json.gz"), place.with_name(f"{place.name}.json.gz"))}
-    runs = [json.loads(gzip.decompress(path.read_bytes()))["tests"] for path in kept if path.is_file()]
-    for test, tables in json.loads((OWN / f"{name}.json").read_text(encoding="utf-8"))["tests"].items():
-        scores = [run[test]["scores"]["scores"] for run in runs if test in run]
+@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if study["tests"]])
+def test_the_tables_of_this_project_are_those_of_its_kept_runs(name):
+    """The sum of all systems' scores is the sum of all runs' scores."""
+    folders = list(map(str, STUDIES[name]["runs"]))
+    homes = {home for folder in folders for home in command._studies_with(folder, STUDIES)}
+    kept = {}
+    for home in homes:
+        archive = Archive(OWN / f"{home}.tar.xz")
+        kept |= {path: run["tests"] for folder in folders for path, run in archive.kept_runs(folder).items()}
+    for test, tables in Archive(OWN / f"{name}.tar.xz").tables["tests"].items():
+        scores = [tests[test]["scores"]["scores"] for tests in kept.values() if test in tests]
         assert len(scores) == sum(len(row["runs"]) for row in tables["systems"])
         for score in ("bleu", "chrf", "ter"):
-            in_tables = sum(row["scores"][score]["mean"] * len(row["runs"]) for row in tables["systems"])
-            assert in_tables == pytest.approx(sum(of[score]["score"] for of in scores)), (test, score)
+            total = sum(row["scores"][score]["mean"] * len(row["runs"]) for row in tables["systems"])
+            assert total == pytest.approx(sum(of_run[score]["score"] for of_run in scores)), (test, score)

@@ -134,7 +134,7 @@ class Attention(nn.Module):
         beams = (source.keys.shape[0], -1)  # splits N into (B, beams), so that the beams of a sentence share its keys
         coverage_state, bias = self._coverage_bias(word, state.coverage, beams)
         energies = self.score.energies(query.unflatten(0, beams), source.keys, bias).flatten(0, 1)  # e_ij
-        energies = energies + repeat_per_hypothesis(bound.padding, query.shape[0])
+        energies = energies + repeat_per_hypothesis(bound.padding, query.shape[0])  # −inf at padding
         energies, history = self.history(energies, state.history) if self.history else (energies, ())
         alignment, window_state, trace = self._alignment(energies, query, state.window, bound.window)  # α_i
         weights = alignment.to(source.annotations.dtype).unflatten(0, beams)

@@ -95,7 +95,7 @@ class General(nn.Module):
     """e_ij = q · W h_j; Luong 2015 eq. 8.
 
     `scaled: true` divides by √n, where n is the size of q, as Vaswani 2017 §3.2.1 does.
-    Without it, Adam makes the attention nearly hard within two epochs (docs/mechanisms.md).
+    Without it, attention trained with Adam was nearly hard after two epochs (docs/mechanisms.md).
     """
 
     bias_size = 1

@@ -8,10 +8,7 @@ from nmt.report.load.safe_files import is_number
 
 
 def mean_and_deviation(values: Sequence[Any]) -> dict[str, Any] | None:
-    """Return the mean of the numbers, and their deviation if there are several; None without a number.
-
-    `of` says how many values are numbers, if not all are.
-    """
+    """Return the mean and deviation of the values that are numbers, and `of` how many, if not all are."""
     numbers = [float(value) for value in values if is_number(value)]
     if not numbers:
         return None

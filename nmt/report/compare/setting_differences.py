@@ -19,10 +19,7 @@ Settings = Mapping[str, Any]
 
 
 def collect_settings(config: Mapping[str, Any], search: Settings) -> Settings:
-    """Return all that decides what a run does, but the seed: its configuration, and how it was searched.
-
-    A setting that is null is left out.
-    """
+    """Return what decides what a run does, but the seeds: its configuration and its search; null is left out."""
     settings = DEFAULTS | (flatten_settings(config) if config else {}) | dict(search)
     return {
         key: _as_argument(value)

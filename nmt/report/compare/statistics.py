@@ -1,10 +1,8 @@
-"""Compute the tables of a comparison: scores, differences to the baseline and how certain they are.
-
-The page, the Markdown and the JSON show the same tables.
-"""
+"""Compute the tables of a comparison: scores, differences to the baseline and how certain they are."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -30,8 +28,6 @@ SURE = 1  # the column of the number of sure links, in the counts of the alignme
 SHORT_BOUNDS = (5, 10, 15, 20, 25, 30)  # of buckets by length, if few sources are longer
 LONG = 30
 
-Rates = dict[str, dict[str, dict[str, Any]]]  # by system and measure
-
 
 def compute_tables(
     compared: ComparedSystems, curves: Mapping[Path, Curves], notes: list[dict[str, str]], drawing: dict[str, int]
@@ -42,7 +38,7 @@ def compute_tables(
     """
     first = compared.baseline.members[0].evaluation
     differences = _compute_differences(compared, drawing)
-    over_seeds = spread_over_seeds(system.bleu_by_training for system in compared.systems)
+    over_seeds = spread_over_seeds(system.by_training(system.bleu) for system in compared.systems)
     metrics = {run.best.get("metric") for run in compared.runs} - {None}  # that chose the best checkpoints
     gold = {_find_gold(run) for run in compared.runs}
     has_same_gold = len(gold) == 1 and None not in gold
@@ -135,10 +131,11 @@ def _compute_differences(compared: ComparedSystems, drawing: Mapping[str, int]) 
         return {}
     statistics = {system.name: system.stack_counts("statistics") for system in others}
     _, *by_sentence = compare_systems(baseline.stack_counts("statistics"), statistics, **drawing)
-    by_seed = p_over_seeds(baseline.bleu_by_training, {system.name: system.bleu_by_training for system in others})
+    bleu = {system.name: system.by_training(system.bleu) for system in others}
+    by_seed = p_over_seeds(baseline.by_training(baseline.bleu), bleu)
     return {
         system.name: {
-            "bleu": system.bleu - baseline.bleu,
+            "bleu": mean(system.bleu) - mean(baseline.bleu),
             "by_sentence": {name: getattr(comparison, name) for name in TESTS},
             "p_seeds": by_seed[system.name],
         }
@@ -146,13 +143,13 @@ def _compute_differences(compared: ComparedSystems, drawing: Mapping[str, int]) 
     }
 
 
-def _compute_rates(compared: ComparedSystems, name: str, module: Any, drawing: Mapping[str, int]) -> Rates:
+def _compute_rates(compared: ComparedSystems, name: str, module: Any, drawing: Mapping[str, int]) -> dict[str, Any]:
     """Return the measures that a module computes of these counts, and their differences to the baseline."""
     counts = {system.name: system.stack_counts(name) for system in compared.systems}
     baseline = compared.baseline.name
     by_sentence = compare_rates(counts[baseline], counts, module.compute_measures, **drawing)
     by_run = {name: module.compute_measures(of_system.sum(1)) for name, of_system in counts.items()}
-    rates: Rates = {name: {} for name in counts}
+    rates: dict[str, dict[str, Any]] = {name: {} for name in counts}
     for place, measure in enumerate(module.MEASURES):
         if measure in TESTED:
             values = {one.name: one.by_training(by_run[one.name][:, place].tolist()) for one in compared.systems}

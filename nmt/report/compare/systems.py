@@ -45,19 +45,14 @@ class System(NamedTuple):
         return np.array([getattr(member.evaluation, name) for member in self.independent])
 
     @property
-    def bleu(self) -> float:
-        """The mean BLEU of the runs."""
-        return mean(member.evaluation.scores["bleu"] for member in self.independent)
+    def bleu(self) -> list[float]:
+        """The BLEU of each independent run."""
+        return [member.evaluation.scores["bleu"] for member in self.independent]
 
     def by_training(self, scores: Sequence[float]) -> dict[Path, float]:
         """Return the scores of the independent runs by the folder of their training; ensembles have none."""
         pairs = zip(self.independent, scores, strict=True)
         return {member.trained.resolve(): score for member, score in pairs if member.trained}
-
-    @property
-    def bleu_by_training(self) -> dict[Path, float]:
-        """The BLEU of each training."""
-        return self.by_training([member.evaluation.scores["bleu"] for member in self.independent])
 
 
 class ComparedSystems(NamedTuple):
@@ -81,7 +76,7 @@ def find_systems(loaded: LoadedRuns, baseline: str | None) -> ComparedSystems:
     systems = _group(comparable)
     first = chosen or comparable[0]
     baseline_system = next(system for system in systems if first in system.members)
-    by_bleu = sorted(systems, key=lambda system: -system.bleu)
+    by_bleu = sorted(systems, key=lambda system: -mean(system.bleu))
     return ComparedSystems(loaded.test, by_bleu, baseline_system, [*loaded.left_out, *others])
 
 

@@ -1,7 +1,4 @@
-"""Read alignments.npz: the attention of each translated sentence, as bytes.
-
-Sentences are read a few at a time, because the alignments of all runs may not fit in memory.
-"""
+"""Read alignments.npz, the attention of each translated sentence, a few sentences at a time to save memory."""
 
 from collections.abc import Sequence
 

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from nmt.errors import UserError, did_you_mean
 from nmt.report.load.evaluation import Evaluation, parse_checkpoint, read_evaluation
-from nmt.report.load.run_folder import RunFolder, find_runs
+from nmt.report.load.run_folder import RunFolder, RunSettings, find_runs, read_settings
 from nmt.report.load.run_names import is_job
 from nmt.report.load.safe_files import UnreadableError
-from nmt.report.load.settings import RunSettings, read_settings
 from nmt.runs.folder import SCORES
 
 
@@ -65,9 +64,7 @@ def _choose_test(runs: Sequence[RunFolder], test: str | None, left_out: Sequence
         return str(test)
     if not counts:
         reasons = f" ({_list_reasons(left_out)})" if left_out else ""
-        raise UserError(
-            f"no completed run was evaluated on a test set{reasons}. Fix: python evaluate.py run=FOLDER, for each run"
-        )
+        raise UserError(f"no completed run was evaluated on a test set{reasons}. Fix: python evaluate.py run=FOLDER")
     default = read_settings(runs[0]).test
     return max(counts, key=lambda name: (counts[name], name == default))
 
@@ -103,10 +100,7 @@ def load_evaluation(run: RunFolder, test: str) -> Evaluation:
 
 
 def note_stale_scores(run: RunFolder, evaluation: Evaluation) -> str:
-    """Return a note if the run was trained after its evaluation, else an empty string.
-
-    The scores are then of other weights than the curves, the steps and the time.
-    """
+    """Return a note if the run was trained after its evaluation, because its curves and steps are of other weights."""
     best, used = parse_checkpoint([run.summary.get("best")]), evaluation.checkpoint
     if not (used and best and used.name == best.name and used.step != best.step):
         return ""

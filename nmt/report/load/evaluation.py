@@ -143,13 +143,11 @@ def parse_search(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parse_tokenization(stored: Mapping[str, Any], signatures: Mapping[str, str]) -> dict[str, Any]:
-    """Return how BLEU was counted: `tokenize` and `lowercase`.
-
-    Older files have only the signature, nrefs:1|case:lc|tok:13a, in which some tokenizers have other names.
-    """
+    """Return how BLEU was counted: `tokenize` and `lowercase`."""
     counted = stored.get("counted")
     if isinstance(counted, dict) and {"tokenize", "lowercase"} <= set(counted):
         return {name: counted[name] for name in ("tokenize", "lowercase")}
+    # older files have the signature alone, nrefs:1|case:lc|tok:13a, in which some tokenizers have other names
     parts = dict(part.split(":", 1) for part in signatures.get("bleu", "").split("|") if ":" in part)
     return {"tokenize": parts.get("tok", "13a"), "lowercase": parts.get("case") == "lc"}
 

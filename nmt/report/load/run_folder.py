@@ -1,7 +1,6 @@
-"""Find run folders on a disk and read the small files that name and describe them.
+"""Find run folders on a disk and read the small files in them: summary, command line, settings.
 
-A folder may be whole, half written or damaged. A file that cannot be read is lost alone and noted, and never costs
-another run.
+Folders may be half written or damaged. A file that cannot be read is noted, and never costs another run.
 """
 
 import os
@@ -13,8 +12,19 @@ from typing import Any
 
 from nmt.errors import UserError
 from nmt.report.load.run_names import name_runs
-from nmt.report.load.safe_files import UnreadableError, is_number, read_json, read_or_note, read_yaml
-from nmt.runs.folder import CHECKPOINTS, COMPOSITION, METRICS, OVERRIDES, SCORES, SUMMARY, SWEEP
+from nmt.report.load.safe_files import UnreadableError, is_number, read_json, read_or_note, read_text, read_yaml
+from nmt.runs.folder import (
+    CHECKPOINTS,
+    CHOICES,
+    COMPOSITION,
+    CONFIG,
+    METRICS,
+    OVERRIDES,
+    SCORES,
+    SUMMARY,
+    SWEEP,
+    name_of_test,
+)
 
 MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION)  # a folder with any of them is a run's
 MAX_DEPTH = 6  # of folders in which runs are searched
@@ -46,6 +56,43 @@ class RunFolder:
         return {"metric": metric, "score": score} if isinstance(metric, str) and is_number(score) else {}
 
 
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings of a run."""
+
+    config: dict[str, Any]  # interpolations unresolved; empty: not known
+    text: str  # of the configuration file
+    choices: dict[str, str]  # by config group; empty: not known
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the weights; None if it is missing or not a number."""
+        seed = self.config.get("seed")
+        return seed if isinstance(seed, int) else None
+
+    @property
+    def seeds(self) -> tuple[int | None, int | None]:
+        """The seeds of the weights and of the order of batches, which is the same unless it is set."""
+        order = self._data.get("seed")
+        return self.seed, order if isinstance(order, int) else self.seed
+
+    @property
+    def test(self) -> str | None:
+        """The test set that the run is evaluated on by default; None if it is not known."""
+        return name_of_test(self._data.get("test")) if isinstance(self.config.get("data"), Mapping) else None
+
+    def has_test(self, name: str) -> bool:
+        """Return True if the settings define a test set of this name."""
+        tests = self._data.get("tests")
+        return name == "valid" or (isinstance(tests, Mapping) and name in tests)
+
+    @property
+    def _data(self) -> Mapping[str, Any]:
+        data = self.config.get("data")
+        return data if isinstance(data, Mapping) else {}
+
+
 def find_runs(paths: Sequence[str]) -> list[RunFolder]:
     """Return the runs in these folders, each once, and the jobs of their sweeps that have not begun."""
     runs: dict[Path, RunFolder] = {}
@@ -57,9 +104,7 @@ def find_runs(paths: Sequence[str]) -> list[RunFolder]:
         for run in _find_runs_under(path):
             runs.setdefault(run.folder.resolve(), run)
     if not runs:
-        raise UserError(
-            f"{', '.join(paths)}: no run there. Fix: name a folder with a summary.json, or one that holds such folders"
-        )
+        raise UserError(f"{', '.join(paths)}: no run there. Fix: name a folder with a summary.json or one above it")
     names = name_runs([run.folder for run in runs.values()], [run.overrides for run in runs.values()])
     return [replace(run, name=name) for run, name in zip(runs.values(), names, strict=True)]
 
@@ -147,6 +192,25 @@ def read_overrides(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     """Return the command line of a run, and a note if it cannot be read."""
     overrides, notes = read_or_note(lambda: read_yaml(folder / OVERRIDES), "its command line is not known", [])
     return [str(override) for override in overrides] if isinstance(overrides, list) else [], notes
+
+
+def read_settings(run: RunFolder) -> RunSettings:
+    """Read the settings of a run; where they are damaged, return none and a note."""
+    path = run.training / CONFIG
+    config, notes = read_or_note(lambda: read_yaml(path), "its settings are not known", {})
+    config = config if isinstance(config, dict) else {}
+    text = read_text(path, CONFIG) if config else ""
+    return RunSettings(config, text, read_choices(run.training), notes if run.trained else ())
+
+
+def read_choices(folder: Path) -> dict[str, str]:
+    """Return the choice of each config group, as Hydra stored it; empty if it cannot be read."""
+    try:
+        choices = read_yaml(folder / CHOICES)["hydra"]["runtime"]["choices"]
+    except (UnreadableError, LookupError, TypeError):
+        return {}
+    items = choices.items() if isinstance(choices, dict) else ()
+    return {str(group): str(choice) for group, choice in items if choice is not None}
 
 
 def _read_waiting_jobs(sweep: Path) -> list[RunFolder]:

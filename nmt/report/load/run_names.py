@@ -13,15 +13,15 @@ NOT_OF_THE_SYSTEM = (  # settings that do not make another system, as the seeds 
 )  # fmt: skip
 
 
-def name_runs(folders: Sequence[Path], overrides: Sequence[Sequence[str]]) -> list[str]:
+def name_runs(paths: Sequence[Path], overrides: Sequence[Sequence[str]]) -> list[str]:
     """Return a name for each run.
 
-    A job of a sweep is named by those of its overrides that the other jobs do not share. Where these are the seed
-    alone, it is named by all its overrides. Where two names are the same, both runs are named by their folders.
+    A job of a sweep is named by the overrides that the other jobs do not share. Where this is the seed alone, it is
+    named by all its overrides. Where two names are the same, both runs are named by their folders.
     """
-    by_folder = shorten_paths(folders)
+    by_folder = shorten_paths(paths)
     jobs = [
-        select_training_overrides(line) if is_job(path) else [] for path, line in zip(folders, overrides, strict=True)
+        select_training_overrides(line) if is_job(path) else [] for path, line in zip(paths, overrides, strict=True)
     ]
     given = [set(job) for job in jobs if job]
     shared = set.intersection(*given) if len(given) > 1 else set()

@@ -29,7 +29,7 @@ def read_json(path: Path, where: str = "") -> dict[str, Any]:
         raise UnreadableError(f"{where} is not JSON") from None
     if not isinstance(content, dict):
         raise UnreadableError(f"{where} is not a JSON object")
-    return _as_plain(content, where)
+    return _plain(content, where)
 
 
 def read_yaml(path: Path) -> Any:
@@ -41,7 +41,7 @@ def read_yaml(path: Path) -> Any:
         content = yaml.load(text, Loader=YAML)
     except (yaml.YAMLError, LookupError, TypeError, ValueError, RecursionError):
         raise UnreadableError(f"{where} is not YAML") from None
-    return _as_plain(content, where)
+    return _plain(content, where)
 
 
 def _check_events(events: Iterator[yaml.Event], where: str) -> None:
@@ -55,16 +55,14 @@ def _check_events(events: Iterator[yaml.Event], where: str) -> None:
             raise UnreadableError(f"{where} is nested more than {MAX_DEPTH} times")
 
 
-def _as_plain(node: Any, where: str, depth: int = 0) -> Any:
+def _plain(node: Any, where: str, depth: int = 0) -> Any:
     """Return only types that JSON has, because YAML also has dates and bytes."""
     if depth > MAX_DEPTH:
         raise UnreadableError(f"{where} is nested more than {MAX_DEPTH} times")
     if isinstance(node, Mapping):
-        return {
-            str(_as_plain(key, where, depth + 1)): _as_plain(value, where, depth + 1) for key, value in node.items()
-        }
+        return {str(_plain(key, where, depth + 1)): _plain(value, where, depth + 1) for key, value in node.items()}
     if isinstance(node, list):
-        return [_as_plain(value, where, depth + 1) for value in node]
+        return [_plain(value, where, depth + 1) for value in node]
     if isinstance(node, int) and abs(node) >= MAX_NUMBER:
         raise UnreadableError(f"{where} holds a number of more than 18 figures")
     return node if isinstance(node, str | int | float) or node is None else str(node)

@@ -61,7 +61,7 @@ def render_page(
 
 def _describe_run(run: EvaluatedRun, system: int, curves: Curves) -> dict[str, Any]:
     summary = run.summary
-    description = {
+    content = {
         "name": run.name,
         "system": system,
         "folder": str(run.folder),
@@ -77,7 +77,7 @@ def _describe_run(run: EvaluatedRun, system: int, curves: Curves) -> dict[str, A
         "curves": curves.series,
         "config": pack(run.settings.text),
     }
-    return make_json_safe(description)
+    return make_json_safe(content)
 
 
 def _pack_sentences(compared: ComparedSystems) -> dict[str, Any]:

@@ -70,13 +70,10 @@ def _render_each_section(tables: Mapping[str, Any]) -> Iterator[tuple[str, list[
     yield "Over- and under-translation", [ADEQUACY, "", *rates.to_markdown()]
     if aligned:
         yield "Alignment error", [render_alignment_error(tables).rstrip("\n")]
-    for heading, key, columns in (
-        ("Not compared", "not_compared", ["run", "reason"]),
-        ("Notes", "notes", ["run", "note"]),
-    ):
+    for heading, key, column in (("Not compared", "not_compared", "reason"), ("Notes", "notes", "note")):
         if tables[key]:
-            rows = [[entry[column] for column in columns] for entry in tables[key]]
-            yield heading, Table(columns, rows).to_markdown()
+            rows = [[entry["run"], entry[column]] for entry in tables[key]]
+            yield heading, Table(["run", column], rows).to_markdown()
 
 
 def _make_leaderboard(tables: Mapping[str, Any]) -> Table:

@@ -32,7 +32,7 @@ def _compress(content: bytes) -> str:
 
 
 def pack_hypotheses(hypotheses: Sequence[Sequence[str]]) -> list[str]:
-    """Pack the translations of all runs, those of a sentence side by side, because similar texts compress well."""
+    """Pack the translations of all runs, sentence by sentence, because similar texts compress well."""
     rows = list(zip(*hypotheses, strict=True))
     return [pack(rows[start : start + HYPOTHESIS_CHUNK]) for start in range(0, len(rows), HYPOTHESIS_CHUNK)]
 

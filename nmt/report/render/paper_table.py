@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from nmt.config.diff import SEEDS, WITHOUT_EFFECT, is_within, override_key
 from nmt.errors import ConfigurationError
 from nmt.report.compare.mean_std import format_mean, mean_and_deviation
-from nmt.report.load.run_folder import read_run
+from nmt.report.load.run_folder import read_run, read_settings
 from nmt.report.load.safe_files import UnreadableError, read_json
-from nmt.report.load.settings import read_settings
 from nmt.report.render.markdown import format_score_name
 from nmt.report.render.table import Table
 from nmt.runs.folder import SCORES
@@ -144,10 +143,7 @@ def _make_table(rows: Sequence[Mapping[str, Any]], scores: Sequence[str]) -> Tab
 def _count_searches(searched: Sequence[str]) -> list[str]:
     """Return the searches that are not the default, with the number of runs if not all runs used it."""
     counts = Counter(filter(None, searched))
-    return [
-        f"{search} ({count} of {len(searched)})" if count < len(searched) else search
-        for search, count in counts.items()
-    ]
+    return [f"{how} ({count} of {len(searched)})" if count < len(searched) else how for how, count in counts.items()]
 
 
 def _format_figures(figures: Figures, score: str) -> str:
