@@ -51,14 +51,7 @@ def explain_construction_error(error: Exception, section: str, settings: DictCon
 
 
 def explain_training_error(error: Exception, *, checkpoint: Any, epochs: int | None, batch: Any) -> str | None:
-    """Explain an error of torch or Lightning during training, or return None.
-
-    Args:
-        error: the error.
-        checkpoint: the checkpoint that training resumes from.
-        epochs: trainer.max_epochs.
-        batch: the last training batch, or None before the first.
-    """
+    """Explain an error of training, or return None; `batch` is the last training batch, None if there was none."""
     return _look_up(TRAINING_ROWS, error, checkpoint, epochs, batch)
 
 

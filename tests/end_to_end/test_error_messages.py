@@ -114,7 +114,7 @@ MISTAKES = {
     "=3": "an argument has no key before its =",
     "experiment=luong2015/bse": r"experiment=luong2015/bse: no such choice \(did you mean luong2015/base\?\). Fix",
     "ckpt_path=/nowhere": "ckpt_path=/nowhere: no such checkpoint$",
-    "ckpt_path=tests": "ckpt_path=tests: is a folder; name a checkpoint, such as tests/checkpoints/last.ckpt$",
+    "ckpt_path=tests": "ckpt_path=tests: is a folder. Fix: name a checkpoint, such as tests/checkpoints/last.ckpt$",
     "ckpt_path=README.md": r"ckpt_path=README.md: cannot be loaded as a checkpoint \(File is not a zip file\)",
     "init_from=/nowhere": "init_from: run=/nowhere: no such folder or checkpoint",
     "table=tu2016_table1": r"table: none is chosen by default. Fix: add a choice with \+table=…$",
@@ -135,7 +135,7 @@ MISTAKES = {
     "pretraining={without:memory}": "pretraining.without=memory: must be a list of groups$",
     "pretraining={experiment:[demo]}": r"pretraining.experiment=\['demo'\]: must be the name of an experiment$",
     "pretraining={without:[attention/window]}": "pretraining.without: attention/window is no group",
-    "-m +table=tu2016_table1 experiment=multi30k": ".* is no row of Tu 2016, Table 1: .*leave out experiment=",
+    "-m +table=tu2016_table1 experiment=multi30k": ".* is not a row of Tu 2016, Table 1: .*Fix: leave out experiment=",
     "experiment=dmo": r"experiment=dmo: no such choice \(did you mean demo\?\). Fix: choose ",
 }
 
