@@ -91,10 +91,8 @@ def _find_columns(
         if leaves_below and len(set(chosen)) > 1 and None not in chosen:
             columns[node] = chosen
             # a choice explains a leaf that always has the same value with it, unless the leaf was set by hand
-            followed = [
-                key for key in leaves_below if len(set(zip(chosen, values[key], strict=True))) == len(set(chosen))
-            ]
-            explained |= set(followed) - on_command_line
+            pairs = {key: set(zip(chosen, values[key], strict=True)) for key in leaves_below}
+            explained |= {key for key in leaves_below if len(pairs[key]) == len(set(chosen))} - on_command_line
     for key in differing:
         if key not in explained and key not in columns:
             columns[key] = [of_run.get(key) for of_run in settings]
