@@ -1,4 +1,4 @@
-"""Set up the process of a run: environment, warnings, memory, precision, threads and seed, in this one place."""
+"""Set up the process of a run: environment, warnings, precision, threads and seed, in this one place."""
 
 import os
 import warnings
@@ -8,7 +8,6 @@ import torch
 from omegaconf import DictConfig
 
 from nmt.errors import ConfigurationError
-from nmt.system.malloc import keep_freed_memory
 
 PRECISIONS = ("highest", "high", "medium")
 SEEDS = 2**32  # NumPy takes no larger one
@@ -33,7 +32,6 @@ def set_up_process(config: DictConfig) -> None:
     os.environ.setdefault("WANDB_SILENT", "true")  # because summary.json says where its files are
     for message in NEEDLESS_WARNINGS:
         warnings.filterwarnings("ignore", message=message)
-    keep_freed_memory()
     torch.set_float32_matmul_precision(config.matmul_precision)
     torch.backends.cudnn.allow_tf32 = config.matmul_precision != "highest"  # cuDNN's RNNs ask only this
     if config.threads:
