@@ -6,7 +6,7 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +68,7 @@ class RunPlan:
     folder: Path
     overrides: tuple[str, ...]
     earlier: EarlierTraining
+    completed: Mapping[str, Any] | None = None  # the summary of a run that has nothing left to train
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,9 @@ def train(config: DictConfig) -> float | None:
     folder = Path(HydraConfig.get().runtime.output_dir)
     refuse_working_directory(folder, Path(HydraConfig.get().runtime.cwd))
     with lock_run_folder(folder):
-        try:
-            plan = resolve_run(config, folder)
-        except CompletedAlreadyError as completed:
-            log.info("completed already: %s (resume=false trains it again)", folder)
-            score_completed(config, folder)
-            return completed.summary.get("best", {}).get("score")
+        plan = resolve_run(config, folder)
+        if plan.completed is not None:
+            return score_completed(plan)
         with keep_summary(folder, plan.earlier) as summary:
             preflight(plan, summary)
             prepared = prepare(plan, summary)
@@ -107,14 +105,21 @@ def train(config: DictConfig) -> float | None:
 
 def resolve_run(config: DictConfig, folder: Path) -> RunPlan:
     """Settle what to train: a new run, or one that this folder or ckpt_path holds. Changes nothing."""
-    return RunPlan(config, folder, tuple(HydraConfig.get().overrides.task), find_earlier_training(config, folder))
+    overrides = tuple(HydraConfig.get().overrides.task)
+    try:
+        return RunPlan(config, folder, overrides, find_earlier_training(config, folder))
+    except CompletedAlreadyError as error:
+        return RunPlan(config, folder, overrides, EarlierTraining(), error.summary)
 
 
-def score_completed(config: DictConfig, folder: Path) -> None:
+def score_completed(plan: RunPlan) -> float | None:
     """Score a completed run on the test set, if that is asked for and not done yet."""
+    config, folder = plan.config, plan.folder
+    log.info("completed already: %s (resume=false trains it again)", folder)
     is_done = is_scored(folder, config.data.test, config.score_unknown)
     if config.score_test and rank_zero_only.rank == 0 and not is_done:
         evaluate_run(folder, config.score_unknown, config.data.test)
+    return plan.completed.get("best", {}).get("score")
 
 
 def preflight(plan: RunPlan, summary: RunSummary) -> None:
