@@ -255,7 +255,7 @@ def test_checkpoints_are_averaged_into_one_that_translates(run, tmp_path):
     assert command("translate", f"run={tmp_path}/mean.ckpt", "beam=1", stdin=b"Gurcu\n").stdout.count("\n") == 1
     other["state_dict"].popitem()
     torch.save(other, tmp_path / "other.ckpt")
-    with pytest.raises(UserError, match="other parameters than .* Fix: average checkpoints of one model"):
+    with pytest.raises(UserError, match=r"other parameters than .* Fix: average checkpoints of one model"):
         average_checkpoints([tmp_path / "other.ckpt", best], tmp_path / "mean.ckpt")
 
 

@@ -216,7 +216,7 @@ def test_a_stored_configuration_runs_nothing(whole, tmp_path, target, how):
     arguments = json.loads(json.dumps(RUNS[target]).replace("MARKER", str(marker)))
     node = nested({"_target_": target, **arguments}, how)
     of_model, of_data = PLACES[len(target) % len(PLACES)]
-    with pytest.raises(UserError, match=r"_target_=.*: refused; a run may only name nmt\.model\.") as refused:
+    with pytest.raises(UserError, match=r"_target_=.*: refused, because a run may only name nmt\.model\.") as refused:
         TrainedRun(crafted(whole, tmp_path / "a.ckpt", of_model, node))
     assert f"_target_={target}: refused" in str(refused.value)
     assert "a.ckpt" in str(refused.value)
@@ -276,7 +276,7 @@ def test_a_run_that_could_not_be_opened_is_not_trained(tmp_path, capsys, monkeyp
     arguments = ("size=tiny", "data.test=${oc.env:WANDB_API_KEY}", f"hydra.run.dir={tmp_path / 'run'}")
     status, said = answer("train", *arguments, capture=capsys, monkeypatch=monkeypatch, WANDB_API_KEY=SECRET)
     assert status == 1
-    assert "data.test=${oc.env:WANDB_API_KEY}: refused; " in said
+    assert "data.test=${oc.env:WANDB_API_KEY}: refused, because " in said
     assert "write the value itself" in said
     assert SECRET not in said
     assert not (tmp_path / "run" / "checkpoints").exists()

@@ -1,4 +1,4 @@
-"""A sweep holds no more the longer it is, and leaves nothing."""
+"""A long sweep needs no more memory and files than a short one, and leaves no process."""
 
 import runpy
 
@@ -9,10 +9,10 @@ from commands import ROOT
 @pytest.mark.slow
 def test_a_sweep_leaks_neither_processes_nor_files_nor_memory(tmp_path):
     watched_sweep = runpy.run_path(str(ROOT / "benchmarks" / "many_jobs.py"))["watched_sweep"]
-    found = watched_sweep(tmp_path / "sweep", jobs=8, at_once=2)
-    assert found["status"] == 0
-    assert found["states"] == {"completed": 8}
-    assert found["late"]["done"] == 8
-    assert found["late"]["files"] <= found["early"]["files"]
-    assert found["late"]["memory"] < found["early"]["memory"] + 10
-    assert found["processes_left"] == 0
+    result = watched_sweep(tmp_path / "sweep", jobs=8, at_once=2)
+    assert result["status"] == 0
+    assert result["states"] == {"completed": 8}
+    assert result["late"]["done"] == 8
+    assert result["late"]["files"] <= result["early"]["files"]
+    assert result["late"]["memory"] < result["early"]["memory"] + 10
+    assert result["processes_left"] == 0

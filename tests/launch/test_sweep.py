@@ -1,4 +1,4 @@
-"""How runs are started as processes of their own."""
+"""Sweeps: jobs as processes, their states, and how they are started and stopped."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from nmt.config.overrides import quote_value
 from nmt.config.resolvers import folder_name, stage
 from nmt.errors import ConfigurationError
 from nmt.launch.process_launcher import ProcessLauncher, _check_direction, _has_other_settings
-from nmt.launch.sweep import Sweep, _outcome, progress, machine_shares
+from nmt.launch.sweep import Sweep, _outcome, machine_shares, progress
 from nmt.runs.job import Job, end_process_group, stop
 from nmt.runs.provenance import code_version
 
@@ -30,12 +30,12 @@ def job_in(folder, status=None):
     return Job(("attention=dot",), folder)
 
 
-def test_a_job_is_the_same_command_however_often_it_is_started(tmp_path):
+def test_a_job_always_has_the_same_command(tmp_path):
     command = job_in(tmp_path, "interrupted").command()
     assert command[2:] == ["attention=dot", "hydra.mode=RUN", f"hydra.run.dir='{tmp_path}'"]
 
 
-def test_only_a_summary_that_says_so_makes_a_job_completed(tmp_path):
+def test_a_job_is_completed_if_its_summary_says_so(tmp_path):
     job = job_in(tmp_path)
     assert not job.is_completed
     (tmp_path / "summary.json").write_text('{"status": "comp')  # half a file
@@ -43,7 +43,7 @@ def test_only_a_summary_that_says_so_makes_a_job_completed(tmp_path):
     assert job_in(tmp_path, "completed").is_completed
 
 
-def test_a_job_that_is_to_be_scored_is_completed_with_its_scores(tmp_path):
+def test_a_job_with_scoring_is_completed_when_its_scores_exist(tmp_path):
     (tmp_path / "summary.json").write_text('{"status": "completed"}')
     job = Job((), tmp_path, scored=("test", "keep"))
     assert not job.is_completed
@@ -65,8 +65,10 @@ def test_a_job_that_is_to_be_scored_is_completed_with_its_scores(tmp_path):
 )
 @pytest.mark.parametrize("best", [{"checkpoint": "checkpoints/best.ckpt", "step": 200}, {"score": 30.0}])
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_job_is_scored_by_its_best_weights_or_by_several_together(tmp_path, members, is_completed, best, is_there):
-    is_completed = is_completed or "step" not in best or not is_there  # as older runs say it; or others there are none
+def test_scores_of_the_best_weights_or_of_an_ensemble_count(tmp_path, members, is_completed, best, is_there):
+    is_completed = (
+        is_completed or "step" not in best or not is_there
+    )  # if a summary names no step, or best.ckpt is gone
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / ("best.ckpt" if is_there else "last.ckpt")).touch()
     (tmp_path / "summary.json").write_text(json.dumps({"status": "completed", "best": best}))
@@ -76,7 +78,7 @@ def test_a_job_is_scored_by_its_best_weights_or_by_several_together(tmp_path, me
     assert Job((), tmp_path, scored=("test", "keep")).is_completed == is_completed
 
 
-def test_how_a_job_ended_is_told_by_what_it_said_this_time(tmp_path):
+def test_the_outcome_of_a_job_is_read_from_its_last_process(tmp_path):
     output = tmp_path / "output.log"
     output.write_text("error: of another day\nerror: holds a run with other settings\n\n")
     job, before = job_in(tmp_path), {"status": "failed", "error": "of another day"}
@@ -93,21 +95,21 @@ def test_how_a_job_ended_is_told_by_what_it_said_this_time(tmp_path):
 
 
 class Stubborn(subprocess.Popen):
-    """Leaves SIGTERM unanswered."""
+    """A process that ignores SIGTERM."""
 
     def __init__(self):
         script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); time.sleep(60)"
         super().__init__([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True)
         self.stdout.readline()
-        self.asked = False
+        self.terminated = False
 
     def terminate(self):
-        self.asked = True
+        self.terminated = True
         super().terminate()
 
 
 class Impatient(Stubborn):
-    """Who waits for it is told to stop waiting."""
+    """A process for which waiting is interrupted by Ctrl-C."""
 
     def wait(self, timeout=None):
         if timeout is None:
@@ -115,14 +117,14 @@ class Impatient(Stubborn):
         raise KeyboardInterrupt
 
 
-def test_what_an_ended_job_left_running_is_ended_too(monkeypatch):
+def test_child_processes_of_an_ended_job_are_killed(monkeypatch):
     monkeypatch.setattr("nmt.runs.job.SECONDS_TO_FINISH", 0.3)
     shell = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; exit 1"], stdout=subprocess.PIPE, start_new_session=True)
     left = int(shell.stdout.readline())
     assert shell.wait() == 1
     os.kill(left, 0)
     end_process_group(shell)
-    for _ in range(50):  # until whoever inherited it has noticed
+    for _ in range(50):  # until its new parent has noticed
         if not _is_alive(left):
             break
         time.sleep(0.1)
@@ -136,7 +138,7 @@ def _is_alive(number):
         return False
 
 
-def test_all_jobs_are_told_to_stop_before_any_is_waited_for(monkeypatch):
+def test_all_jobs_get_sigterm_before_any_is_waited_for(monkeypatch):
     monkeypatch.setattr("nmt.runs.job.SECONDS_TO_STOP", 0.3)
     processes = [Stubborn(), Stubborn()]
     stop(processes)
@@ -144,10 +146,10 @@ def test_all_jobs_are_told_to_stop_before_any_is_waited_for(monkeypatch):
     processes = [Impatient(), Stubborn()]
     with pytest.raises(KeyboardInterrupt):
         stop(processes)
-    assert [(process.asked, process.returncode) for process in processes] == [(True, -9), (True, -9)]
+    assert [(process.terminated, process.returncode) for process in processes] == [(True, -9), (True, -9)]
 
 
-def test_folders_of_jobs_have_one_level_and_never_a_name_too_long():
+def test_a_jobs_folder_has_one_level_and_a_short_name():
     assert folder_name("attention=dot,seed=1") == "attention=dot,seed=1"
     assert folder_name("experiment=tu2016/groundhog") == "experiment=tu2016.groundhog"
     assert folder_name("") == "defaults"
@@ -165,19 +167,19 @@ def test_hydra_reads_a_quoted_folder_as_it_is(name):
     assert read.value() == f"/tmp/{name}"
 
 
-def test_what_a_sweeper_suggests_twice_is_trained_once(monkeypatch):
+def test_settings_suggested_twice_are_trained_once(monkeypatch):
     launcher, launched = ProcessLauncher(n_jobs=2), []
     launcher.config = OmegaConf.create(
         {"hydra": {"sweeper": {"direction": "maximize"}, "hydra_logging": {}, "verbose": 0}}
     )
-    monkeypatch.setattr("nmt.launch.sweep.setup_globals", lambda: None)
-    monkeypatch.setattr("nmt.launch.sweep.configure_log", lambda *_: None)
+    monkeypatch.setattr("nmt.launch.process_launcher.setup_globals", lambda: None)
+    monkeypatch.setattr("nmt.launch.process_launcher.configure_log", lambda *_: None)
 
     def ran(overrides, first):
         launched.extend(overrides)
         return [JobReturn(overrides=list(one)) for one in overrides]
 
-    monkeypatch.setattr(launcher, "_launched", ran)
+    monkeypatch.setattr(launcher, "_run", ran)
     suggested = [["dropout=0.1"], ["dropout=0.2"], ["dropout=0.1"]]
     assert [one.overrides for one in launcher.launch(suggested, 0)] == suggested
     assert launched == [("dropout=0.1",), ("dropout=0.2",)]
@@ -207,7 +209,7 @@ def test_progress_is_read_from_a_runs_metrics(tmp_path):
     assert progress(tmp_path) == "step 99, valid/bleu 12.5"
 
 
-def test_a_sweep_knows_at_its_start_what_is_completed_and_names_jobs_by_what_tells_them_apart(tmp_path):
+def test_a_sweep_skips_completed_jobs_and_names_the_others(tmp_path):
     jobs = []
     for name, status in (("dot", "completed"), ("general", "failed")):
         (tmp_path / name).mkdir()
@@ -218,31 +220,31 @@ def test_a_sweep_knows_at_its_start_what_is_completed_and_names_jobs_by_what_tel
     assert sweep.failures() == "1 of 2 jobs failed: attention=general: it broke"
 
 
-def test_a_completed_job_is_started_where_it_is_to_be_begun_anew_and_fails_where_it_is_refused(tmp_path, monkeypatch):
+def test_a_completed_job_is_started_again_where_restart_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(Job, "command", lambda self: [sys.executable, "-c", f"raise SystemExit({self.overrides[0]})"])
     jobs = []
-    for name, code, anew in (("left", 3, False), ("refused", 1, True), ("confirmed", 0, True)):
+    for name, code, restart in (("left", 3, False), ("refused", 1, True), ("confirmed", 0, True)):
         (tmp_path / name).mkdir()
-        jobs.append(replace(job_in(tmp_path / name, "completed"), overrides=(str(code),), anew=anew))
+        jobs.append(replace(job_in(tmp_path / name, "completed"), overrides=(str(code),), restart=restart))
     sweep = Sweep(tmp_path, jobs, 1, on_change=lambda jobs, states: None)
     sweep.run()
     assert sweep.states == ["completed", "failed", "completed"]
     assert sweep.failures() == "1 of 3 jobs failed: 1: exit status 1"
     later = Sweep(tmp_path, [replace(jobs[0], folder=tmp_path)], 1, on_change=lambda jobs, states: None, before=sweep)
-    assert later.states == ["completed", "failed", "completed", "waiting"]  # what has failed is not begun again
+    assert later.states == ["completed", "failed", "completed", "waiting"]  # the failed job is not started again
 
 
-def test_a_sweeper_that_would_look_for_the_worst_is_refused():
+def test_a_sweeper_that_looks_for_the_worst_score_is_refused():
     checkpoint = OmegaConf.create({"monitor": "valid/loss", "mode": "min"})
     for direction in ("minimize", None, ["maximize"]):
         _check_direction(direction, checkpoint)
-    with pytest.raises(ConfigurationError, match=r"maximize looks for the worst valid/loss .*direction=minimize"):
+    with pytest.raises(ConfigurationError, match=r"maximize: looks for the worst valid/loss .*direction=minimize"):
         _check_direction("maximize", checkpoint)
     _check_direction("maximize", None)
     _check_direction("maximize", OmegaConf.create({"monitor": "valid/bleu", "mode": "most"}))
 
 
-def test_other_settings_than_a_job_was_trained_with_are_found_in_its_folder(tmp_path):
+def test_changed_settings_of_a_job_are_noticed(tmp_path):
     config = OmegaConf.create({"dropout": 0.1, "seed": "${hydra:job.num}", "threads": 1})
     assert not _has_other_settings(tmp_path, config)
     composed = tmp_path / "checkpoints" / ".hydra" / "config.yaml"
@@ -254,7 +256,7 @@ def test_other_settings_than_a_job_was_trained_with_are_found_in_its_folder(tmp_
     assert not _has_other_settings(tmp_path, config)
 
 
-def test_a_sweep_says_how_many_of_its_jobs_other_code_completed(tmp_path, caplog):
+def test_a_sweep_counts_the_jobs_that_other_code_completed(tmp_path, caplog):
     jobs = []
     for name, code in (("old", ["0"]), ("older", ["1"]), ("new", [code_version()]), ("went_on", ["0", code_version()])):
         (tmp_path / name).mkdir()
@@ -262,10 +264,10 @@ def test_a_sweep_says_how_many_of_its_jobs_other_code_completed(tmp_path, caplog
         jobs.append(Job((name,), tmp_path / name))
     Sweep(tmp_path, jobs, 1, on_change=lambda jobs, states: None).run()
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warning.startswith("2 of them by other code")
+    assert warning.startswith("2 of them were trained by other code")
 
 
-def test_a_sweep_whose_time_is_over_stops_its_jobs_before_slurm_is_to_start_it_again(tmp_path, monkeypatch):
+def test_a_sweep_stops_its_jobs_before_slurm_requeues_it(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setattr(Job, "command", lambda self: [sys.executable, "-c", "import time; time.sleep(60)"])
     sweep, states = Sweep(tmp_path, [job_in(tmp_path)], 1, on_change=lambda jobs, states: None), []
@@ -276,19 +278,19 @@ def test_a_sweep_whose_time_is_over_stops_its_jobs_before_slurm_is_to_start_it_a
     assert (left.value.code, states) == (128 + signal.SIGUSR1, ["interrupted"])
 
 
-def test_a_job_that_somebody_else_has_completed_meanwhile_is_not_started(tmp_path):
-    told = []
-    sweep = Sweep(tmp_path, [job_in(tmp_path)], 1, on_change=lambda jobs, states: told.append(list(states)))
+def test_a_job_completed_by_another_process_is_not_started(tmp_path):
+    history = []
+    sweep = Sweep(tmp_path, [job_in(tmp_path)], 1, on_change=lambda jobs, states: history.append(list(states)))
     assert sweep.states == ["waiting"]
     job_in(tmp_path, "completed")
     sweep.run()
     assert not (tmp_path / "output.log").exists()
-    assert told[-1] == sweep.states == ["completed"]
+    assert history[-1] == sweep.states == ["completed"]
     assert json.loads((tmp_path / "sweep.json").read_text())["jobs"][0]["status"] == "completed"
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         ({"pretraining": None, "init_from": None}, "training"),
         ({"pretraining": {}, "init_from": None}, "finetuning"),
@@ -296,5 +298,5 @@ def test_a_job_that_somebody_else_has_completed_meanwhile_is_not_started(tmp_pat
         ({"init_from": "run"}, "finetuning"),
     ],
 )
-def test_a_run_that_starts_from_anothers_weights_is_a_finetuning(settings, told):
-    assert stage(_root_=OmegaConf.create(settings)) == told
+def test_a_run_that_starts_from_other_weights_is_a_finetuning(settings, expected):
+    assert stage(_root_=OmegaConf.create(settings)) == expected

@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 import zlib
+from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
@@ -23,6 +24,7 @@ from nmt.report.load.evaluation import read_evaluation
 from nmt.report.render.html_page import SCRIPTS
 from nmt.report.render.table import Bold, Table
 
+FILES = ("summary.json", "config.yaml", "metrics.csv", "alignments.npz")
 EVIL = "<script>alert(1)</script> </script> <!-- & \u2028 | ` * \\ "
 
 
@@ -422,6 +424,36 @@ def test_runs_that_cannot_be_compared_are_listed_with_the_reason(tmp_path):
     assert all(f"| {name} |" in text for name in reasons)
     _, _, long = compared(tmp_path, tmp_path, test="long")
     assert [row["system"] for row in long["systems"]] == ["other_test"]
+
+
+def test_curves_and_alignments_are_read_only_of_compared_runs(tmp_path, monkeypatch):
+    write_run(tmp_path / "runs" / "compared")
+    write_run(tmp_path / "runs" / "compared_too", seed=2)
+    write_run(tmp_path / "runs" / "other_lines", lines=pairs(20, seed=5))
+    write_run(tmp_path / "runs" / "failed", summary={"status": "failed"})
+    opened, read_text, load = [], Path.read_text, np.load
+    monkeypatch.setattr(Path, "read_text", lambda path, **keys: opened.append(path) or read_text(path, **keys))
+    monkeypatch.setattr(np, "load", lambda path, **keys: opened.append(path) or load(path, **keys))
+    compared(tmp_path, tmp_path / "runs")
+    readers = {
+        name: {path.relative_to(tmp_path / "runs").parts[0] for path in opened if path.name == name} for name in FILES
+    }
+    assert readers["summary.json"] == {"compared", "compared_too", "other_lines", "failed"}
+    assert readers["config.yaml"] == {"compared", "compared_too", "other_lines"}
+    assert readers["metrics.csv"] == readers["alignments.npz"] == {"compared", "compared_too"}
+
+
+def test_notes_of_a_run_are_in_the_order_of_loading(tmp_path):
+    run = write_run(tmp_path / "runs" / "a")
+    shutil.rmtree(run / ".hydra")
+    (run / "metrics.csv").unlink()
+    (run / "test" / "alignments.npz").unlink()
+    assert [one["note"] for one in compared(tmp_path, tmp_path / "runs")[2]["notes"]] == [
+        "has no .hydra/config.yaml: its settings are not known",
+        "has no .hydra/overrides.yaml: its command line is not known",
+        "there is no alignments.npz: no alignments; evaluate it again",
+        "has no metrics.csv: no learning curves",
+    ]
 
 
 def test_a_single_run_makes_a_table(tmp_path):

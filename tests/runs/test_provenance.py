@@ -1,4 +1,4 @@
-"""Which code a run was trained by."""
+"""The digest of the code that trained a run."""
 
 import pytest
 
@@ -28,5 +28,5 @@ class Half:
         (PROGRAM.replace("factor = 0.5", "factor = '0.5'"), False),
     ],
 )
-def test_words_about_a_program_are_no_part_of_it(now, same):
+def test_comments_and_docstrings_do_not_change_the_digest(now, same):
     assert (strip_comments(now) == strip_comments(PROGRAM)) is same

@@ -1,3 +1,5 @@
+"""Atomic writes."""
+
 import os
 
 import pytest
@@ -5,7 +7,7 @@ import pytest
 from nmt.system.files import atomic_write, write_text
 
 
-def test_a_file_is_replaced_at_once(tmp_path):
+def test_a_file_is_replaced_in_one_step(tmp_path):
     path = tmp_path / "a.txt"
     write_text(path, "old")
     with atomic_write(path) as draft:
@@ -15,7 +17,7 @@ def test_a_file_is_replaced_at_once(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_what_fails_leaves_what_was_there_and_no_more(tmp_path):
+def test_a_failed_write_leaves_the_former_file(tmp_path):
     path = tmp_path / "a.txt"
     write_text(path, "old")
     with pytest.raises(UnicodeEncodeError):

@@ -1,4 +1,4 @@
-"""What a run says it was made on."""
+"""The description of the hardware."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from commands import ROOT
 from nmt.system.hardware import describe_hardware, hardware_label
 
 
-def test_a_run_on_the_processor_names_no_gpu(monkeypatch):
+def test_a_gpu_is_named_only_if_the_run_used_it(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"Abacus {device.index}")
     assert "gpu" not in describe_hardware(torch.device("cpu"))
@@ -27,13 +27,13 @@ def test_a_run_on_the_processor_names_no_gpu(monkeypatch):
         ({"ranks": 4, "gpu": "H200"}, "4 × H200"),
     ],
 )
-def test_it_is_said_in_a_few_words(more, words):
+def test_the_label_of_the_hardware_is_short(more, words):
     assert hardware_label({"processor": "EPYC", "cores": 8, "threads": 2} | more) == words
 
 
 @pytest.mark.parametrize("module", ["nmt.data.corpus_cache", "nmt.launch.sweep"])
-def test_no_torch_is_needed(module):
-    """To prepare data: every worker would import it anew. By launchers: Hydra imports them whatever it is told."""
+def test_module_does_not_import_torch(module):
+    """Each worker that prepares data would import it again, and Hydra imports launchers for every command."""
     code = f"import sys, {module}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "False"

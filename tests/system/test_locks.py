@@ -1,4 +1,4 @@
-"""What one process at a time may do."""
+"""File locks between processes."""
 
 import errno
 import logging
@@ -11,7 +11,7 @@ from nmt.errors import UserError
 from nmt.system.locks import lock_file
 
 
-def test_where_another_has_it_one_is_refused_or_waits_and_says_so(tmp_path, caplog):
+def test_a_lock_that_is_held_is_refused_or_waited_for(tmp_path, caplog):
     lock, order = tmp_path / "lock", []
 
     def other():
@@ -32,7 +32,7 @@ def test_where_another_has_it_one_is_refused_or_waits_and_says_so(tmp_path, capl
     assert caplog.messages == ["is there; waiting"]
 
 
-def test_a_file_system_without_locks_is_told_of(tmp_path, caplog, monkeypatch):
+def test_a_file_system_without_locks_gives_a_warning(tmp_path, caplog, monkeypatch):
     def refuse(*_, **__):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -40,4 +40,4 @@ def test_a_file_system_without_locks_is_told_of(tmp_path, caplog, monkeypatch):
     lock = tmp_path / "lock"
     with lock_file(lock, message="is there", waits=False):
         pass
-    assert caplog.messages == [f"{lock}: no lock (No locks available); take care that no other process is at it"]
+    assert caplog.messages == [f"{lock}: no lock (No locks available), so take care that no other process works there"]
