@@ -1,8 +1,6 @@
 """Pre-flight checks, run before hours of data preparation."""
 
 import copy
-import inspect
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +12,9 @@ from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import Trainer
 
 from nmt.config.diff import flatten_settings
+from nmt.config.explain import explain_construction_error
 from nmt.config.resolvers import starts_from_pretrained
-from nmt.errors import ConfigurationError, UserError, did_you_mean, first_line
+from nmt.errors import ConfigurationError, UserError, did_you_mean
 from nmt.evaluation.bleu import bleu_metric
 from nmt.runs.checkpoint_file import locate_checkpoint
 from nmt.runs.folder import BEST
@@ -129,16 +128,8 @@ def _name_section(section: str, settings: DictConfig) -> Iterator[None]:
     """Name the section of the settings in errors of torch, which name at most an argument."""
     try:
         yield
-    except IndexError as error:
-        lists = ", ".join(f"{section}.{key}={value}" for key, value in settings.items() if OmegaConf.is_list(value))
-        raise ConfigurationError(f"{lists or section}: too few values ({first_line(error)})") from error
-    except (TypeError, ValueError) as error:
-        reason = first_line(error)
-        if unknown := re.search(r"unexpected keyword argument '(\w+)'", reason):
-            _, *known = inspect.signature(hydra.utils.get_object(settings._target_)).parameters
-            reason = f"no such setting{did_you_mean(unknown[1], known)}; there are {', '.join(known)}"
-            section = f"{section}.{unknown[1]}"
-        raise ConfigurationError(f"{section}: {reason}") from error
+    except (IndexError, TypeError, ValueError) as error:
+        raise ConfigurationError(explain_construction_error(error, section, settings)) from error
 
 
 def _check_start(config: DictConfig, checkpoint: str | None) -> None:

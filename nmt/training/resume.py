@@ -135,14 +135,23 @@ def _from_given_checkpoint(config: DictConfig, folder: Path) -> EarlierTraining:
     """Return a new run, which may resume from a checkpoint of another."""
     if not config.ckpt_path:
         return EarlierTraining()
-    path = Path(config.ckpt_path)
-    return _continue_from(folder, Loaded(path, load_checkpoint(path)), {})
+    return _continue_from(folder, _load_resumable(Path(config.ckpt_path)), {})
+
+
+def _load_resumable(path: Path) -> Loaded:
+    content = load_checkpoint(path)
+    if "progress" not in content:
+        raise UserError(
+            f"{path}: holds weights, but not the state of training, as a mean of checkpoints does. "
+            f"Fix: init_from={path} starts from its weights"
+        )
+    return Loaded(path, content)
 
 
 def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
     given = Path(config.ckpt_path) if config.ckpt_path else None
     if given and _is_in(given, folder):
-        loaded = Loaded(given, load_checkpoint(given))
+        loaded = _load_resumable(given)
         return _continue_from(folder, loaded, _other_settings(config, folder, loaded.content["nmt"]["config"]))
     loaded = find_last_checkpoint(folder / CHECKPOINTS)
     if loaded is None:
@@ -161,11 +170,6 @@ def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
 def _continue_from(folder: Path, loaded: Loaded, others: Mapping[str, Any]) -> EarlierTraining:
     """Return what a checkpoint and the folder's summary know; `others` are settings that differ from its own."""
     path, content = loaded
-    if "progress" not in content:
-        raise UserError(
-            f"{path}: holds weights, but not the state of training, as a mean of checkpoints does. "
-            f"Fix: init_from={path} starts from its weights"
-        )
     if not _is_in(path, folder):
         return EarlierTraining(str(path), **content["progress"], other_settings_from=str(path.absolute()))
     summary = read_summary(folder)

@@ -67,12 +67,12 @@ def packed_small(whole):
     return content.getvalue()
 
 
-def test_weights_that_are_no_numbers_translate_nothing(whole, tmp_path):
+def test_weights_with_nan_are_refused(whole, tmp_path):
     name = next(name for name in whole["state_dict"] if name.endswith("embedding.weight"))
     weights = {**whole["state_dict"], name: torch.full_like(whole["state_dict"][name], torch.nan)}
     path = written({**whole, "state_dict": weights}, tmp_path / "a.ckpt")
-    told = f"{path}: {name.removeprefix('model.')} holds what is no number; take another checkpoint"
-    with pytest.raises(UserError, match=re.escape(told)):
+    message = f"{path}: {name.removeprefix('model.')} contains NaN. Fix: take another checkpoint"
+    with pytest.raises(UserError, match=re.escape(message)):
         TrainedRun(path)
 
 

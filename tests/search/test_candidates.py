@@ -133,7 +133,7 @@ def in_rows(rows, values, shape):
     return torch.sparse_coo_tensor(torch.tensor([rows]), values, shape, check_invariants=True)
 
 
-def test_sparse_adam_equals_adam_for_dense_and_torch_sparse_adam_for_sparse_gradients():
+def test_sparse_adam_is_adam_for_dense_and_torch_sparse_adam_for_sparse_gradients():
     torch.manual_seed(0)
     starts = torch.randn(6, 3), torch.randn(6, 3)
     both = [torch.nn.Parameter(start.clone()) for start in starts]

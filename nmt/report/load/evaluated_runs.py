@@ -85,9 +85,9 @@ def load_run(run: RunFolder, test: str) -> EvaluatedRun:
     if evaluation.text_overrides and settings.has_test(test):
         overrides = " ".join(evaluation.text_overrides)
         notes.append(f"evaluated with {overrides}: maybe another text than its own {test}")
-    # notes on what names the run come first: a job's command line, an evaluation's training
-    is_named_by_notes = is_job(run.folder) or run.trained is None
-    notes = (*run.notes, *notes) if is_named_by_notes else (*notes, *run.notes)
+    # a note on what identifies a run comes first: the command line of a job, the training of an evaluation
+    comes_first = is_job(run.folder) or run.trained is None
+    notes = (*run.notes, *notes) if comes_first else (*notes, *run.notes)
     return EvaluatedRun(**vars(run) | {"notes": notes}, settings=settings, evaluation=evaluation)
 
 
