@@ -13,7 +13,9 @@ def score_links(settings: DictConfig) -> dict[str, float]:
     """Carry out `links=FILE gold=FILE`: return the scores."""
     if settings.links is None or settings.gold is None:
         given, missing = ("gold", "links") if settings.links is None else ("links", "gold")
-        raise ConfigurationError(f"{given}={settings[given]}: needs {missing}= too. Fix: links=FILE gold=FILE, one sentence in each line")
+        raise ConfigurationError(
+            f"{given}={settings[given]}: needs {missing}= too. Fix: links=FILE gold=FILE, one sentence in each line"
+        )
     bases = {"links_base": settings.links_base, "gold_base": settings.gold_base}
     return score_link_files(Path(str(settings.links)), Path(str(settings.gold)), **bases)
 
