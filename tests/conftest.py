@@ -10,6 +10,8 @@ import torch
 from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).parent.parent
+# Folders and files whose tests start programs, or combine everything with everything
+SLOW = ("end_to_end", "cluster", "fuzz", "benchmarks", "web", "reference", "model/test_every_composition.py")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 os.environ["WANDB_MODE"] = "offline"
@@ -18,6 +20,14 @@ install_import_hook("nmt.model", "beartype.beartype")
 
 
 torch.set_num_threads(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave the tests of SLOW to `make test-all`, so that `make test` takes three minutes."""
+    for item in items:
+        if item.path.relative_to(ROOT / "tests").as_posix().startswith(SLOW):
+            item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,8 @@ from nmt.report.render.paper_table import Entry, write_table
 from studies.archive import Archive
 from studies.pages import write_pages
 
+pytestmark = pytest.mark.slow
+
 STUDY = {
     "title": "Two kinds",
     "question": "Which is better?",

@@ -4,6 +4,8 @@ import pytest
 import torch
 from commands import answer
 
+pytestmark = pytest.mark.slow
+
 TINY = ("size=tiny", "logger=none", "data.train.count=40", "data.valid.count=4", "data.batches.size=20")
 
 
