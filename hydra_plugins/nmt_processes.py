@@ -1,4 +1,4 @@
-"""Where Hydra looks for launchers; the launcher itself is nmt/launch/sweep.py."""
+"""Where Hydra looks for launchers; the launcher is in nmt/launch/process_launcher.py."""
 
 from nmt.launch.process_launcher import ProcessLauncher as _ProcessLauncher
 

@@ -1,1 +1,1 @@
-"""Many runs, each a process: the jobs of a sweep."""
+"""Many runs: Hydra's launcher, and the jobs of a sweep. runs/job.py starts the process of one job."""

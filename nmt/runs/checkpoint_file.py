@@ -34,7 +34,7 @@ class Progress(TypedDict):
 class CheckpointContent(TypedDict, total=False):
     """The entries of a checkpoint that this project reads; Lightning adds further ones for itself.
 
-    A mean of checkpoints has only the first three.
+    A mean of checkpoints has only nmt, state_dict and global_step.
     """
 
     nmt: ModelRecord
@@ -45,10 +45,11 @@ class CheckpointContent(TypedDict, total=False):
     callbacks: dict[str, Any]
     optimizer_states: list[Any]
     lr_schedulers: list[Any]
-    # for resuming: entries of ours
+    # for resuming: entries that training/lightning_module.py adds
     guard: dict[str, Any]  # state of the NonfiniteGuard
     random_state: Tensor  # of torch on the CPU
     random_state_of_gpu: Tensor  # only if trained on one
+    # for resuming: entries that training/last_checkpoint.py adds
     progress: Progress
     ended: bool  # training had stopped early
     validations: int | None  # rows of validations in metrics.csv

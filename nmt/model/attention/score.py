@@ -33,7 +33,10 @@ class Score(Protocol):
 
 
 class Additive(nn.Module):
-    """e_ij = v · tanh(W q + U h_j + V C_{i-1,j}); Bahdanau 2015 §3.1. `bias: true` is dl4mt's form."""
+    """e_ij = v · tanh(W q + U h_j + b_ij), b_ij = V C_{i-1,j} of a coverage; Bahdanau 2015 §3.1.
+
+    `bias: true` adds biases to W and U, as the code dl4mt does.
+    """
 
     def __init__(self, *, query_size: int, annotation_size: int, attention_size: int, bias: bool = False):
         super().__init__()

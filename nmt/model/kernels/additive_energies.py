@@ -1,7 +1,7 @@
 """Additive energies e_ij = v · tanh(q_i + k_j + b_ij), with a sigmoid on a CPU.
 
 tanh x = 2 σ(2x) − 1, and torch's sigmoid takes a sixth of the time of its tanh on a CPU.
-Gain of the attention, forward and backward: 1.15 ×.
+The attention, forward and backward, is 1.15 × as fast (docs/performance.md).
 """
 
 import torch
