@@ -163,7 +163,7 @@ def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
             "resume=false to start again there"
         )
     others = _check_settings(config, folder, loaded.content["nmt"]["config"])
-    log.info("resuming from %s, step %d%s", loaded.path, loaded.content["global_step"], _listed(others, ", with "))
+    log.info("resuming from %s, from step %d%s", loaded.path, loaded.content["global_step"], _listed(others, ", with "))
     return _continue_from(folder, loaded, others)
 
 

@@ -106,7 +106,7 @@ def test_a_preempted_job_saves_is_queued_again_and_goes_on_as_the_same_run(tmp_p
     state = cluster.wait_for(job, "COMPLETED", "FAILED", seconds=200)
     said = output.read_text()
     assert state == "COMPLETED", said
-    stopped = int(re.search(r"going on with .*last.ckpt, from step (\d+)", said)[1])
+    stopped = int(re.search(r"resuming from .*last.ckpt, from step (\d+)", said)[1])
     assert 48 <= stopped < 240  # after the epoch that was seen, and not before what it stored
     assert (summary_of(tmp_path / "run")["status"], summary_of(tmp_path / "run")["steps"]) == ("completed", 240)
     logged = [int(row["step"]) for row in metrics_of(tmp_path / "run") if row["train/loss"]]

@@ -15,7 +15,6 @@ import torch
 from commands import ROOT
 
 from nmt.training.csv_logger import CsvLogger
-from nmt.training.last_checkpoint import VALIDATION
 
 SETTINGS = (
     "size=tiny", "dropout=0.2", "data.train.count=500", "data.valid.count=40", "data.batches.size=25",
@@ -116,14 +115,14 @@ def at_the_second(hook, then):
     def hooked(self, trainer, module, *rest):
         now = self.validating and trainer.global_step == 14
         if now and then == signal.SIGTERM:
-            self._ask(then, None)
+            self.requests._receive(then, None)
         hook(self, trainer, module, *rest)
         if now and then == signal.SIGKILL:
             os.kill(os.getpid(), then)
     return hooked
 
 moment, number = sys.argv.pop(1), int(sys.argv.pop(1))
-setattr(last_checkpoint.Last, moment, at_the_second(getattr(last_checkpoint.Last, moment), number))
+setattr(last_checkpoint.LastCheckpoint, moment, at_the_second(getattr(last_checkpoint.LastCheckpoint, moment), number))
 runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 
@@ -142,7 +141,7 @@ def test_a_validation_that_was_broken_off_is_done_again(tmp_path):
     trained(tmp_path / "whole", *long)
     assert stopped_at("on_validation_batch_end", signal.SIGTERM, folder, *long) == 143
     loops = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["loops"]["fit_loop"]
-    assert loops[VALIDATION]["current"]["ready"] == 1
+    assert loops["epoch_loop.val_loop.batch_progress"]["current"]["ready"] == 1
     validated_then_killed(folder, loops["epoch_loop.state_dict"]["_batches_that_stepped"])
     assert "from step 14" in trained(folder, *long)
     assert_the_same(folder, tmp_path / "whole")

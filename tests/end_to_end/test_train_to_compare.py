@@ -254,7 +254,7 @@ def test_a_run_is_gone_on_with_over_other_texts_where_asked_and_never_over_other
         source.write("Another man.\n")
         target.write("Ein anderer Mann.\n")
     refused = command("train", *settings, cwd=tmp_path, check=False)
-    assert "holds a run on other data (texts to train on or to validate by changed)" in refused.stderr
+    assert "holds a run on other data (texts of data.train or data.valid changed)" in refused.stderr
     assert said == {name: (tmp_path / "run" / name).read_text() for name in said}
     command("train", *settings, "resume=true", cwd=tmp_path)
     told = {name: (tmp_path / "run" / name).read_text() for name in ("summary.json", "target.tokenizer.json")}
