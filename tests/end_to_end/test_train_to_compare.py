@@ -329,7 +329,7 @@ def test_several_runs_translate_and_are_scored_as_one(run, tmp_path):
         command("translate", f"runs=[{run},{run}]", stdin=line).stdout
         == command("translate", f"run={run}", stdin=line).stdout
     )
-    for wrong, message in ((("runs=[]",), "or 'runs=[FOLDER,FOLDER]'"), ((f"run={run}", twice), "give one")):
+    for wrong, message in ((("runs=[]",), "or 'runs=[FOLDER,FOLDER]'"), ((f"run={run}", twice), "runs= is given too")):
         assert message in command("translate", *wrong, stdin=line, check=False).stderr
 
 
