@@ -14,7 +14,8 @@ def score_hypotheses(settings: DictConfig) -> dict[str, dict]:
     if settings.hypotheses is None or settings.reference is None:
         given, missing = ("hypotheses", "reference") if settings.reference is None else ("reference", "hypotheses")
         raise ConfigurationError(
-            f"{given}={settings[given]}: needs {missing}= too. Fix: hypotheses=FILE reference=FILE"
+            f"{given}={settings[given]}: needs {missing}= too. Fix: hypotheses=FILE reference=FILE, one sentence in "
+            "each line"
         )
     files = settings.reference if isinstance(settings.reference, ListConfig) else [settings.reference]
     if not files:

@@ -187,7 +187,7 @@ def test_a_signal_saves_and_the_run_goes_on(whole, tmp_path):
             break
     _, said = running.communicate(timeout=100)
     assert running.returncode == 0, said
-    assert "SIGUSR1: all is saved after this batch" in said
+    assert "SIGUSR1: a checkpoint is saved after this batch" in said
     assert_the_same(folder, whole)
 
 
