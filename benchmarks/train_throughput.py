@@ -112,10 +112,11 @@ def ours(options: argparse.Namespace) -> dict:
     config, data = compose(options)
     torch.set_num_threads(options.threads)
     pytorch_lightning.seed_everything(1, verbose=False)
-    from nmt.training.experiment import compose_module, make_trainer
+    from nmt.training.experiment import make_module, make_trainer, with_vocabulary_sizes
 
     with tempfile.TemporaryDirectory() as folder:
-        module = compose_module(config, data.prepare(), Path(folder))
+        corpus = data.prepare()
+        module = make_module(with_vocabulary_sizes(config, corpus), corpus, Path(folder))
         watch = watch_class()(warm_up=options.updates // 3, device=options.device)
         trainer = make_trainer(config, Path(folder), [pytorch_lightning.loggers.CSVLogger(folder)])
         trainer.callbacks.append(watch)
