@@ -1,4 +1,4 @@
-"""Runs the project's commands as a user does: as programs, or, where only their answer matters, within this process."""
+"""Run the project's commands as programs, or within this process if only status and errors matter."""
 
 import os
 import runpy
@@ -17,10 +17,10 @@ TWO_STEPS = (
     "data.valid.count=8",
     "data.batches.size=8",
 )
-TWELVE_STEPS = (  # an epoch
+TWELVE_STEPS = (  # one epoch
     "size=tiny",
     "logger=none",
-    "dropout=0.0",  # any number of processes learns the same
+    "dropout=0.0",  # because dropout masks differ between numbers of processes
     "data.train.count=300",
     "data.valid.count=21",
     "data.batches.size=25",
@@ -28,17 +28,17 @@ TWELVE_STEPS = (  # an epoch
 
 
 def answer(verb: str, *arguments: str, capture, monkeypatch, **environment: str) -> tuple[int, str]:
-    """Exit status and standard error of a command that ends early, without the seconds a new process needs to start."""
+    """Return exit status and standard error of a command, run in this process to save the start-up time."""
     for key, value in environment.items():
         monkeypatch.setenv(key, value)
     monkeypatch.setattr(sys, "argv", [f"{verb}.py", *arguments])
     status = 0
     try:
         runpy.run_path(str(ROOT / f"{verb}.py"), run_name="__main__")
-    except SystemExit as left:
-        status = left.code if isinstance(left.code, int) else 1
-        if isinstance(left.code, str):
-            print(left.code, file=sys.stderr)
+    except SystemExit as exit_error:
+        status = exit_error.code if isinstance(exit_error.code, int) else 1
+        if isinstance(exit_error.code, str):
+            print(exit_error.code, file=sys.stderr)
     finally:
         GlobalHydra.instance().clear()
         os.environ.pop("HYDRA_FULL_ERROR", None)
@@ -46,7 +46,7 @@ def answer(verb: str, *arguments: str, capture, monkeypatch, **environment: str)
 
 
 def command(verb: str, *arguments: str, stdin: bytes = b"", check: bool = True, cwd: Path = ROOT, **environment: str):
-    """Standard output and error as text; fails the test where the command fails."""
+    """Return the finished process with output as text; a failing command fails the test."""
     done = subprocess.run(
         [sys.executable, str(ROOT / f"{verb}.py"), *arguments],
         input=stdin,

@@ -1,4 +1,4 @@
-"""Models as the configuration composes them, and every composition there is: new YAML files are found by themselves."""
+"""Compose models from the configuration, and list all compositions; new YAML files are included automatically."""
 
 from itertools import combinations, product
 from pathlib import Path
@@ -19,7 +19,7 @@ def configured(*overrides: str) -> DictConfig:
 
 
 def composed(*overrides: str, target_words: int = TARGET_WORDS) -> Translator:
-    """A tiny model in evaluation mode."""
+    """Build a tiny model in evaluation mode."""
     config = configured(*overrides)
     config.model.source_vocabulary_size, config.model.target_vocabulary_size = SOURCE_WORDS, target_words
     return build_model(config).eval()
@@ -35,9 +35,9 @@ def recipes() -> list[str]:
 
 
 def compositions() -> list[tuple[str, ...]]:
-    """Every decoder × attention × memory, every encoder × decoder, and every two parts an attention can be joined from.
+    """List every decoder × attention × memory, every encoder × decoder, and every pair of attention parts.
 
-    With the sizes of `tiny` all of them are legal.
+    All of them are valid with the sizes of `tiny`.
     """
     inner = _products("decoder", "attention", "memory")
     outer = _products("encoder", "decoder")

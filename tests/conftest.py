@@ -1,4 +1,4 @@
-"""What every test shares: shapes in the signatures of nmt/model are checked, and nothing is logged anywhere."""
+"""Shared test set-up: shape checks for the signatures of nmt/model, offline logging, and a browser."""
 
 import os
 import shutil
@@ -10,12 +10,12 @@ import torch
 from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).parent.parent
-# Folders and files whose tests start programs, or combine everything with everything
+# Folders and files whose tests start programs or try all combinations
 SLOW = ("end_to_end", "cluster", "fuzz", "benchmarks", "web", "reference", "model/test_every_composition.py")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 os.environ["WANDB_MODE"] = "offline"
-os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side; threads that wait for each other would stall them all
+os.environ["OMP_NUM_THREADS"] = "1"  # because tests run in parallel and would compete for cores
 install_import_hook("nmt.model", "beartype.beartype")
 
 

@@ -1,10 +1,10 @@
-"""What every heatmap does for those who point, those who use keys, and those who listen; both pages draw them."""
+"""Check a heatmap of either web page: mouse, keyboard and screen reader."""
 
 import re
 
 
 class Heatmap:
-    """`place` holds one heatmap and what is read out of it."""
+    """One heatmap and its readout, both inside `place`."""
 
     def __init__(self, page, place):
         self.page, self.place, self.readout = page, place, place.locator(".readout")
@@ -15,8 +15,8 @@ class Heatmap:
         marked = self.place.locator("th.highlighted").count()
         return self.readout.inner_text() == "01 · point at a word or a square" and not marked
 
-    def tells_of_word(self, row: int, number: str, likely: str) -> bool:
-        """And of the source words that it attends to most."""
+    def describes_word(self, row: int, number: str, likely: str) -> bool:
+        """Check that the readout names a target word and the source words it attends to most."""
         attended = rf"(?: [←·] (?:{'|'.join(map(re.escape, self.source))}) {number}){{1,3}}"
         return bool(re.fullmatch(re.escape(self.target[row]) + attended + likely, self.readout.inner_text()))
 
@@ -39,12 +39,12 @@ def _check_names(heatmap: Heatmap) -> None:
 
 
 def _check_keys(heatmap: Heatmap, number: str, likely: str) -> None:
-    """Tab goes from word to word; what is told of one is gone with the focus."""
+    """Tab moves from word to word; the readout of a word disappears with the focus."""
     heatmap.place.locator(".scroll").focus()
     for row in range(len(heatmap.target)):
         heatmap.page.keyboard.press("Tab")
         assert heatmap.words.nth(row).evaluate("word => word === document.activeElement")
-        assert heatmap.tells_of_word(row, number, likely)
+        assert heatmap.describes_word(row, number, likely)
     heatmap.page.keyboard.press("Tab")
     assert heatmap.is_at_rest()
 
@@ -54,8 +54,8 @@ def _check_pointing(heatmap: Heatmap, number: str) -> None:
     square = heatmap.place.locator(".heatmap tbody tr").nth(row).locator("td").nth(column)
     square.hover()
     words = f"{re.escape(heatmap.target[row])} ← {re.escape(heatmap.source[column])}"
-    told = re.fullmatch(rf"{words} ({number})", heatmap.readout.inner_text())
-    assert abs(float(told[1]) - float(square.text_content())) < 0.0051
+    match = re.fullmatch(rf"{words} ({number})", heatmap.readout.inner_text())
+    assert abs(float(match[1]) - float(square.text_content())) < 0.0051
     assert heatmap.place.locator("th.highlighted").all_text_contents() == [heatmap.source[column]]
     heatmap.page.mouse.move(0, 0)
     assert heatmap.is_at_rest()

@@ -1,4 +1,4 @@
-"""Reads the file of an offline W&B run: 7 bytes, then LevelDB log frames of protocol-buffer records."""
+"""Read the file of an offline W&B run: 7 bytes, then LevelDB log frames of protocol-buffer records."""
 
 import json
 import struct
@@ -14,12 +14,12 @@ BLOCK = 32 * 1024
 def records(path: Path) -> Iterator[Record]:
     content, position, parts = path.read_bytes(), 7, []
     while position + 7 <= len(content):
-        if BLOCK - position % BLOCK < 7:  # a header never straddles blocks
+        if BLOCK - position % BLOCK < 7:  # a header is never split between blocks
             position += BLOCK - position % BLOCK
         _, length, kind = struct.unpack_from("<IHB", content, position)
         parts.append(content[position + 7 : position + 7 + length])
         position += 7 + length
-        if kind in (1, 4):  # whole, or the last of several frames
+        if kind in (1, 4):  # a complete record, or the last of several frames
             record = Record()
             record.ParseFromString(b"".join(parts))
             parts = []
@@ -27,7 +27,7 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def read(run_folder: Path) -> dict[str, Any]:
-    """What was logged: history (key → values in order), configuration, the run's own record, and how it ended."""
+    """Return the logged history (key → values in order), configuration, run record and exit code."""
     (path,) = run_folder.glob("wandb/offline-run-*/run-*.wandb")
     history: dict[str, list] = {}
     config: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Batches of random words."""
+"""Build batches of random words."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""That the benchmarks run, not how fast."""
+"""The benchmarks run and write their results; speed is not tested."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from nmt.model.output import Output
 FOLDER = ROOT / "benchmarks"
 
 
-def figures(script: str, output, *arguments: str) -> object:
+def run_benchmark(script: str, output, *arguments: str) -> object:
     command = [sys.executable, str(FOLDER / script), *arguments, "--threads", "1", "--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -24,24 +24,26 @@ def figures(script: str, output, *arguments: str) -> object:
 
 
 def test_growth_measures_every_point(tmp_path):
-    found = figures("growth.py", tmp_path / "growth.json", "--size=tiny", "--steps=3", "--most=5", "--axis=batch")
-    (point,) = found["points"]
+    result = run_benchmark(
+        "growth.py", tmp_path / "growth.json", "--size=tiny", "--steps=3", "--most=5", "--axis=batch"
+    )
+    (point,) = result["points"]
     assert (point["axis"], point["value"]) == ("batch", 5)
     assert 0 < point["gflops"] < point["machine_gflops"]
-    assert found["machine"]["products_gflops"]["float32"] > 1
-    assert found["machine"]["threads"] == found["options"]["threads"] == 1
-    assert found["options"]["steps"] == 3
+    assert result["machine"]["products_gflops"]["float32"] > 1
+    assert result["machine"]["threads"] == result["options"]["threads"] == 1
+    assert result["options"]["steps"] == 3
 
 
 @pytest.fixture
 def scripts(monkeypatch):
-    """Benchmarks as modules, as they see each other."""
+    """Load benchmark scripts as modules that can import each other."""
     monkeypatch.syspath_prepend(FOLDER)
     return lambda name: runpy.run_path(str(FOLDER / f"{name}.py"))
 
 
 def test_every_product_of_the_loss_is_counted(scripts):
-    """Scores, and the gradients of words and of weights: 2 · 6 · 7 · 11 operations each."""
+    """Scores and the gradients of vectors and weights take 2 · 6 · 7 · 11 operations each."""
     output = Output(input_size=7, vocabulary_size=11, bias=True)
     for parameter in output.parameters():
         torch.nn.init.normal_(parameter)
@@ -50,63 +52,63 @@ def test_every_product_of_the_loss_is_counted(scripts):
     assert counted == 3 * 2 * 6 * 7 * 11
 
 
-def test_where_files_lie_is_not_kept(scripts):
+def test_file_locations_are_not_stored_with_the_settings(scripts):
     options = argparse.Namespace(rounds=3, output="/somewhere/x.json", folder=Path("peers"), plot=None, only=["a"])
     assert scripts("machine")["settings"](options) == {"rounds": 3, "only": ["a"]}
 
 
 @pytest.mark.parametrize(
-    ("script", "arguments", "said"),
+    ("script", "arguments", "message"),
     [
         ("everything", ["--only", "serch"], "--only serch: there are train_small, train_small_precision, train_paper"),
         ("growth", ["--read", "kept.json", "--output", "other.json"], "--read with --output"),
     ],
 )
-def test_what_cannot_be_is_refused(scripts, monkeypatch, capsys, script, arguments, said):
+def test_an_invalid_option_is_refused(scripts, monkeypatch, capsys, script, arguments, message):
     monkeypatch.setattr(sys, "argv", [script, *arguments])
     with pytest.raises(SystemExit, match="2"):
         scripts(script)["parse"]()
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("script", ["comparison_page", "many_jobs"])
-def test_help_is_given(script, monkeypatch, capsys):
+def test_help_is_printed(script, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [script, "--help"])
     with pytest.raises(SystemExit, match="0"):
         runpy.run_path(str(FOLDER / f"{script}.py"), run_name="__main__")
     assert capsys.readouterr().out.startswith(f"usage: {script}.py [-h]")
 
 
-def test_what_was_broken_off_is_made_anew(scripts, tmp_path):
+def test_an_interrupted_step_is_repeated(scripts, tmp_path):
     once, made = scripts("everything")["once"], []
     folder = tmp_path / "model"
 
-    def half() -> None:
+    def make_half() -> None:
         folder.mkdir()
         raise KeyboardInterrupt
 
-    def whole() -> None:
-        folder.mkdir()  # would fail, were the half still there
+    def make_complete() -> None:
+        folder.mkdir()  # fails if the incomplete folder still exists
         made.append(folder)
 
     with pytest.raises(KeyboardInterrupt):
-        once(folder, "making it", half)
-    once(folder, "making it", whole)
-    once(folder, "making it", whole)
+        once(folder, "making it", make_half)
+    once(folder, "making it", make_complete)
+    once(folder, "making it", make_complete)
     assert made == [folder]
 
 
 @pytest.mark.slow
 def test_beams_and_ranks_are_measured(tmp_path):
     arguments = ["--size=tiny", "--steps=3", "--most=5", "--axis", "beam", "ranks"]
-    found = figures("growth.py", tmp_path / "growth.json", *arguments)
-    beams, ranks = ([point for point in found["points"] if point["axis"] == axis] for axis in ("beam", "ranks"))
+    result = run_benchmark("growth.py", tmp_path / "growth.json", *arguments)
+    beams, ranks = ([point for point in result["points"] if point["axis"] == axis] for axis in ("beam", "ranks"))
     assert [point["value"] for point in ranks if point["words_per_second"] > 0] == [1, 2]
     assert [point["value"] for point in beams] == [1, 2, 5]
     assert beams[0]["sentences_per_second"] > beams[-1]["sentences_per_second"]
 
 
-def test_a_table_and_a_plot_are_made_of_kept_figures(tmp_path, capsys, monkeypatch):
+def test_a_table_and_a_plot_are_made_from_stored_measurements(tmp_path, capsys, monkeypatch):
     points = [{"axis": "length", "value": 10, "words_per_second": 1234.5, "gflops": 99.9, "peak_memory_mib": 7}]
     points += [{"axis": "length", "value": 200, "failed": -9}]
     (tmp_path / "kept.json").write_text(json.dumps({"machine": {}, "points": points}))
@@ -123,16 +125,16 @@ def test_a_table_and_a_plot_are_made_of_kept_figures(tmp_path, capsys, monkeypat
 
 
 @pytest.mark.slow
-def test_training_is_measured_beside_the_hand_written_loop(tmp_path):
+def test_training_is_measured_against_the_hand_written_loop(tmp_path):
     arguments = ["--size=tiny", "--data=random", "--updates=6", "--rounds=1"]
-    (turn,) = figures("train_throughput.py", tmp_path / "train.json", *arguments)["rounds"]
+    (turn,) = run_benchmark("train_throughput.py", tmp_path / "train.json", *arguments)["rounds"]
     assert set(turn) == {"ours", "hoisted"}
     assert 0 < turn["ours"]["outside_forward_backward"] < 1
     assert turn["ours"]["tokens_per_second"] > 0 < turn["hoisted"]["tokens_per_second"]
 
 
 @pytest.mark.slow
-def test_everything_runs_by_one_command(tmp_path):
+def test_one_command_runs_all_benchmarks(tmp_path):
     command = [sys.executable, str(FOLDER / "everything.py"), "--quick", "--folder", str(tmp_path / "kept")]
     done = subprocess.run([*command, "--results", str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

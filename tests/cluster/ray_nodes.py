@@ -1,6 +1,6 @@
-"""Two Ray nodes of one core each, by an environment that has Ray: python ray_nodes.py FOLDER CACHE CACHE.
+"""Start two Ray nodes of one core each: python ray_nodes.py FOLDER CACHE CACHE, in an environment with Ray.
 
-Says the cluster's address and stops when its standard input ends. The nodes' jobs have caches of their own.
+The program prints the cluster's address and stops when its standard input ends. Each node has its own job cache.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""A SLURM cluster of two nodes on this one machine, of Debian's slurm-wlm and munge: for tests, and gone after them.
+"""A temporary SLURM cluster of two nodes on this machine, from Debian's slurm-wlm and munge.
 
-Everything – keys, sockets, states, logs – lies in a folder of its own; `SLURM_CONF` in the environment leads there.
+One temporary folder contains all keys, sockets, states and logs; the environment variable `SLURM_CONF` points to it.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from pathlib import Path
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
 NODES = ("n1", "n2")
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"})
-SECONDS_UNTIL_REQUEUED = 15  # for so long SLURM keeps a requeued job waiting; by default two minutes
+SECONDS_UNTIL_REQUEUED = 15  # SLURM delays a requeued job this long; its default is two minutes
 
 CONFIGURATION = """\
 ClusterName=test
@@ -51,8 +51,8 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
 
-def missing() -> str:
-    """Why no cluster can be started here; empty where one can."""
+def explain_missing() -> str:
+    """Return why no cluster can start here, or an empty string."""
     lacking = [program for program in PROGRAMS if shutil.which(program, path=_path()) is None]
     return f"no {', '.join(lacking)} here: install Debian's slurm-wlm and munge" if lacking else ""
 
@@ -63,64 +63,64 @@ def _path() -> str:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running one. Commands for it need `environment`."""
+    """A running cluster. Its commands need `environment`."""
 
     folder: Path
     environment: dict[str, str]
 
-    def ask(self, *command: str) -> str:
-        """What a command of SLURM's answers."""
+    def run(self, *command: str) -> str:
+        """Run a SLURM command and return its output."""
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
         return done.stdout.strip()
 
-    def submitted(self, script: Path, *options: str) -> str:
-        """The job's number."""
-        return self.ask("sbatch", "--parsable", *options, str(script))
+    def submit(self, script: Path, *options: str) -> str:
+        """Submit a script and return the job's number."""
+        return self.run("sbatch", "--parsable", *options, str(script))
 
-    def state_of(self, job: str) -> str:
-        """PENDING, RUNNING, COMPLETED …"""
-        return self._told(job)["JobState"]
+    def read_state(self, job: str) -> str:
+        """Return the job's state: PENDING, RUNNING, COMPLETED …"""
+        return self._read_job(job)["JobState"]
 
-    def restarts_of(self, job: str) -> int:
-        """How often it was started again."""
-        return int(self._told(job)["Restarts"])
+    def count_restarts(self, job: str) -> int:
+        """Return the number of restarts of a job."""
+        return int(self._read_job(job)["Restarts"])
 
-    def nodes_of(self, job: str) -> int:
-        """On how many it runs, or ran."""
-        return int(self._told(job)["NumNodes"])
+    def count_nodes(self, job: str) -> int:
+        """Return the number of nodes of a job."""
+        return int(self._read_job(job)["NumNodes"])
 
     def wait_for(self, job: str, *states: str, seconds: float = 120.0) -> str:
-        """Until the job is in one of these states, or has ended; its state then."""
-        return until(
-            lambda: (state := self.state_of(job)) in ENDED.union(states) and state,
+        """Wait until the job is in one of these states or has ended, and return its state."""
+        return wait_until(
+            lambda: (state := self.read_state(job)) in ENDED.union(states) and state,
             seconds,
             lambda: f"job {job} is {self.state_of(job)}, not {' or '.join(states or ['ended'])}",
         )
 
-    def _told(self, job: str) -> dict[str, str]:
-        words = self.ask("scontrol", "show", "job", "--oneliner", job).split()
+    def _read_job(self, job: str) -> dict[str, str]:
+        words = self.run("scontrol", "show", "job", "--oneliner", job).split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def until(answer: Callable[[], object], seconds: float, otherwise: Callable[[], str]):
-    """The first answer that is true."""
+def wait_until(condition: Callable[[], object], seconds: float, describe_failure: Callable[[], str]):
+    """Poll a condition and return its first true result."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if found := answer():
-            return found
+        if result := condition():
+            return result
         time.sleep(0.2)
-    raise TimeoutError(f"after {seconds:.0f} s: {otherwise()}")
+    raise TimeoutError(f"after {seconds:.0f} s: {describe_failure()}")
 
 
 @contextlib.contextmanager
-def two_nodes() -> Iterator[Cluster]:
-    """Started, ready for jobs, and stopped with all that runs on it."""
+def start_two_nodes() -> Iterator[Cluster]:
+    """Start a cluster that is ready for jobs; afterwards stop it and all its processes."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # a path of pytest's is too long for a socket
-    folder.chmod(0o755)  # munge wants everyone to find the socket
+    folder.chmod(0o755)  # munge requires a socket that every user can reach
     (folder / "state").mkdir()
-    controller, *ports = free_ports(1 + len(NODES))
+    controller, *ports = find_free_ports(1 + len(NODES))
     host = socket.gethostname()
     nodes = "\n".join(
         f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 State=UNKNOWN"
@@ -146,26 +146,26 @@ def two_nodes() -> Iterator[Cluster]:
     started: list[subprocess.Popen] = []
     try:
         for command in daemons:
-            with (folder / f"{command[0]}.{len(started)}.log").open("wb") as said:
-                started.append(subprocess.Popen(command, env=cluster.environment, stdout=said, stderr=said))
+            with (folder / f"{command[0]}.{len(started)}.log").open("wb") as log:
+                started.append(subprocess.Popen(command, env=cluster.environment, stdout=log, stderr=log))
             if command[0] == "munged":
-                until((folder / "munge.socket").exists, 10, (folder / "munged.0.log").read_text)
-        until(lambda: _idle(cluster) == set(NODES), 60, lambda: _logs(folder))
+                wait_until((folder / "munge.socket").exists, 10, (folder / "munged.0.log").read_text)
+        wait_until(lambda: _list_idle_nodes(cluster) == set(NODES), 60, lambda: _read_logs(folder))
         yield cluster
     finally:
         _stop(cluster, started)
 
 
-def _idle(cluster: Cluster) -> set[str]:
+def _list_idle_nodes(cluster: Cluster) -> set[str]:
     with contextlib.suppress(RuntimeError):
-        return set(cluster.ask("sinfo", "--noheader", "--Node", "--states=idle", "--format=%N").split())
+        return set(cluster.run("sinfo", "--noheader", "--Node", "--states=idle", "--format=%N").split())
     return set()
 
 
 def _stop(cluster: Cluster, daemons: list[subprocess.Popen]) -> None:
     with contextlib.suppress(RuntimeError, TimeoutError):
-        cluster.ask("scancel", "--full", f"--user={getpass.getuser()}")
-        until(lambda: not cluster.ask("squeue", "--noheader"), 20, lambda: "jobs are left")
+        cluster.run("scancel", "--full", f"--user={getpass.getuser()}")
+        wait_until(lambda: not cluster.run("squeue", "--noheader"), 20, lambda: "jobs are left")
     for daemon in reversed(daemons):
         daemon.terminate()
         try:
@@ -173,24 +173,24 @@ def _stop(cluster: Cluster, daemons: list[subprocess.Popen]) -> None:
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
-    for process in processes_with(f"SLURM_CONF={cluster.folder}/"):  # what jobs have left
+    for process in find_processes(f"SLURM_CONF={cluster.folder}/"):  # processes that jobs left running
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     shutil.rmtree(cluster.folder)
 
 
-def processes_with(setting: str) -> list[int]:
-    """Processes whose environment begins a line with this."""
-    found = []
+def find_processes(setting: str) -> list[int]:
+    """Return the processes with an environment variable that begins with `setting`."""
+    processes = []
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             with contextlib.suppress(OSError):
                 if b"\0" + setting.encode() in b"\0" + (place / "environ").read_bytes():
-                    found.append(int(place.name))
-    return found
+                    processes.append(int(place.name))
+    return processes
 
 
-def free_ports(count: int) -> list[int]:
+def find_free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -198,5 +198,5 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _logs(folder: Path) -> str:
+def _read_logs(folder: Path) -> str:
     return "\n".join(f"{path.name}:\n{path.read_text()[-2000:]}" for path in sorted(folder.glob("*.log")))

@@ -1,4 +1,4 @@
-"""A sweep whose jobs run on two nodes of Ray's. Ray may be in another environment: NMT_RAY_PYTHON names its python."""
+"""A sweep on two Ray nodes. If Ray is in another environment, NMT_RAY_PYTHON names its Python."""
 
 import json
 import os
@@ -18,11 +18,11 @@ PYTHON = os.environ.get("NMT_RAY_PYTHON", sys.executable)
 
 @pytest.fixture
 def address(tmp_path) -> Iterator[str]:
-    """Of a running cluster, whose nodes keep prepared data in cache_0 and cache_1."""
+    """Start a cluster whose nodes cache prepared data in cache_0 and cache_1; yield its address."""
     imports = "import ray, hydra_plugins.hydra_ray_launcher.ray_launcher"
     if subprocess.run([PYTHON, "-c", imports], capture_output=True, check=False, timeout=60).returncode:
         pytest.skip(f"{PYTHON} lacks ray or hydra-ray-launcher; NMT_RAY_PYTHON may name one that has them")
-    surroundings = os.environ | {"RAY_USAGE_STATS_ENABLED": "0"}
+    environment = os.environ | {"RAY_USAGE_STATS_ENABLED": "0"}
     with tempfile.TemporaryDirectory(prefix="ray-") as folder:  # a path of pytest's is too long for a socket
         program = [PYTHON, Path(__file__).with_name("ray_nodes.py"), folder, tmp_path / "cache_0", tmp_path / "cache_1"]
         with subprocess.Popen(
@@ -31,12 +31,12 @@ def address(tmp_path) -> Iterator[str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env=surroundings,
-        ) as nodes:  # they end with their input
+            env=environment,
+        ) as nodes:  # the nodes stop when their input ends
             yield next(line.split()[1] for line in nodes.stdout if line.startswith("address"))
 
 
-def test_a_sweep_by_ray_runs_its_jobs_on_both_nodes(tmp_path, address):
+def test_a_ray_sweep_runs_its_jobs_on_both_nodes(tmp_path, address):
     there = (f"hydra.launcher.ray.init.address='{address}'", "+hydra.launcher.ray.init.object_store_memory=null")
     sweep = ("-m", "hydra/launcher=ray", *there, "attention=dot,general", f"hydra.sweep.dir={tmp_path}/sweep")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""SLURM, a real one of two nodes on this machine: a job over both, and sweeps whose jobs it runs."""
+"""Jobs and sweeps on a real SLURM cluster of two nodes on this machine."""
 
 import csv
 import importlib.util
@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 from commands import ROOT, TWELVE_STEPS, command
-from slurm import Cluster, missing, two_nodes, until
+from slurm import Cluster, explain_missing, start_two_nodes, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm")]
 
 TINY = (*TWELVE_STEPS, "trainer.max_epochs=2", "trainer.log_every_n_steps=1")
 WITHOUT_GPUS = ("trainer.accelerator=cpu", "trainer.precision=32-true")
-NODES_ARE_HERE = {"MASTER_ADDR": "127.0.0.1"}  # n1 is no name that this machine's network knows
+NODES_ARE_HERE = {"MASTER_ADDR": "127.0.0.1"}  # because this machine's network cannot resolve the name n1
 
 needs_submitit = pytest.mark.skipif(
     importlib.util.find_spec("submitit") is None,
@@ -27,15 +27,15 @@ needs_submitit = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def cluster():
-    if why := missing():
-        pytest.skip(why)
-    with two_nodes() as running:
+    if reason_to_skip := explain_missing():
+        pytest.skip(reason_to_skip)
+    with start_two_nodes() as running:
         running.environment.update(NODES_ARE_HERE)
         yield running
 
 
-def training(folder: Path, *arguments: str, nodes: int = 2) -> Path:
-    """A script for sbatch, like that of docs/scaling.md; its output goes to a file `output` beside it."""
+def write_batch_script(folder: Path, *arguments: str, nodes: int = 2) -> Path:
+    """Write an sbatch script like that of docs/scaling.md; its output goes to the file `output` beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "train.sbatch"
     words = " ".join(f"'{word}'" for word in (sys.executable, str(ROOT / "train.py"), *arguments))
@@ -50,33 +50,35 @@ def training(folder: Path, *arguments: str, nodes: int = 2) -> Path:
     return script
 
 
-def summary_of(folder: Path) -> dict:
+def read_summary(folder: Path) -> dict:
     return json.loads((folder / "summary.json").read_text())
 
 
-def metrics_of(folder: Path) -> list[dict[str, str]]:
+def read_metrics(folder: Path) -> list[dict[str, str]]:
     with (folder / "metrics.csv").open() as file:
         return list(csv.DictReader(file))
 
 
-def test_a_job_over_two_nodes_learns_what_one_process_does_and_is_one_run(tmp_path, cluster: Cluster):
+def test_a_job_on_two_nodes_is_one_run_with_the_weights_of_one_process(tmp_path, cluster: Cluster):
     command("train", *TINY, "trainer=cpu", f"hydra.run.dir={tmp_path}/one")
-    script = training(tmp_path / "job", *TINY, "trainer=slurm", *WITHOUT_GPUS, f"hydra.run.dir={tmp_path}/two")
-    job = cluster.submitted(script)
+    script = write_batch_script(
+        tmp_path / "job", *TINY, "trainer=slurm", *WITHOUT_GPUS, f"hydra.run.dir={tmp_path}/two"
+    )
+    job = cluster.submit(script)
     state = cluster.wait_for(job, seconds=150)
-    said = (tmp_path / "job" / "output").read_text()
-    assert state == "COMPLETED", said
-    assert "0: Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2" in said
-    assert "1: Initializing distributed: GLOBAL_RANK: 1, MEMBER: 2/2" in said
-    assert cluster.nodes_of(job) == 2
+    log = (tmp_path / "job" / "output").read_text()
+    assert state == "COMPLETED", log
+    assert "0: Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2" in log
+    assert "1: Initializing distributed: GLOBAL_RANK: 1, MEMBER: 2/2" in log
+    assert cluster.count_nodes(job) == 2
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "job"}
-    one, two = summary_of(tmp_path / "one"), summary_of(tmp_path / "two")
+    one, two = read_summary(tmp_path / "one"), read_summary(tmp_path / "two")
     assert one["status"] == two["status"] == "completed"
     assert one["steps"] == two["steps"] == 24
     assert two["last"]["valid/perplexity"] == pytest.approx(one["last"]["valid/perplexity"], rel=1e-4)
     assert two["last"]["valid/bleu"] == pytest.approx(one["last"]["valid/bleu"], rel=1e-4)
-    alone, together = metrics_of(tmp_path / "one"), metrics_of(tmp_path / "two")
-    assert [row["step"] for row in together] == [row["step"] for row in alone]  # a second writer would add its own
+    alone, together = read_metrics(tmp_path / "one"), read_metrics(tmp_path / "two")
+    assert [row["step"] for row in together] == [row["step"] for row in alone]  # a second writer would add rows
     assert sum(bool(row["valid/bleu"]) for row in together) == 2
     weights = [
         torch.load(tmp_path / name / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
@@ -87,7 +89,7 @@ def test_a_job_over_two_nodes_learns_what_one_process_does_and_is_one_run(tmp_pa
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_a_preempted_job_saves_is_queued_again_and_goes_on_as_the_same_run(tmp_path, cluster: Cluster, nodes):
+def test_a_preempted_job_saves_is_requeued_and_resumes_the_same_run(tmp_path, cluster: Cluster, nodes):
     settings = (
         *TINY,
         *WITHOUT_GPUS,
@@ -98,25 +100,27 @@ def test_a_preempted_job_saves_is_queued_again_and_goes_on_as_the_same_run(tmp_p
         "logger=local",
         "callbacks.early_stopping.patience=100",
     )
-    script = training(tmp_path / "job", *settings, f"hydra.run.dir={tmp_path}/run", nodes=nodes)
-    job, output = cluster.submitted(script, "--requeue", "--open-mode=append"), tmp_path / "job" / "output"
-    until(lambda: output.is_file() and "epoch 3," in output.read_text(), 120, lambda: "the job does not begin")
-    cluster.ask("scancel", "--signal=USR1", job)
-    until(lambda: cluster.restarts_of(job) == 1, 60, output.read_text)
+    script = write_batch_script(tmp_path / "job", *settings, f"hydra.run.dir={tmp_path}/run", nodes=nodes)
+    job, output = cluster.submit(script, "--requeue", "--open-mode=append"), tmp_path / "job" / "output"
+    wait_until(lambda: output.is_file() and "epoch 3," in output.read_text(), 120, lambda: "the job does not begin")
+    cluster.run("scancel", "--signal=USR1", job)
+    wait_until(lambda: cluster.count_restarts(job) == 1, 60, output.read_text)
     state = cluster.wait_for(job, "COMPLETED", "FAILED", seconds=200)
-    said = output.read_text()
-    assert state == "COMPLETED", said
-    stopped = int(re.search(r"resuming from .*last.ckpt, from step (\d+)", said)[1])
-    assert 48 <= stopped < 240  # after the epoch that was seen, and not before what it stored
-    assert (summary_of(tmp_path / "run")["status"], summary_of(tmp_path / "run")["steps"]) == ("completed", 240)
-    logged = [int(row["step"]) for row in metrics_of(tmp_path / "run") if row["train/loss"]]
+    log = output.read_text()
+    assert state == "COMPLETED", log
+    stopped = int(re.search(r"resuming from .*last.ckpt, from step (\d+)", log)[1])
+    assert 48 <= stopped < 240  # resumed after the logged epoch, not before its checkpoint
+    assert (read_summary(tmp_path / "run")["status"], read_summary(tmp_path / "run")["steps"]) == ("completed", 240)
+    logged = [int(row["step"]) for row in read_metrics(tmp_path / "run") if row["train/loss"]]
     assert logged == list(range(240))
     ids = [folder.name.rpartition("-")[2] for folder in (tmp_path / "run" / "wandb").glob("offline-run-*")]
     assert len(ids) == 2
     assert ids[0] == ids[1]
     if nodes == 1:
-        never = cluster.submitted(training(tmp_path / "job", *settings, f"hydra.run.dir={tmp_path}/whole", nodes=1))
-        assert cluster.wait_for(never, seconds=200) == "COMPLETED"
+        uninterrupted = cluster.submit(
+            write_batch_script(tmp_path / "job", *settings, f"hydra.run.dir={tmp_path}/whole", nodes=1)
+        )
+        assert cluster.wait_for(uninterrupted, seconds=200) == "COMPLETED"
         one, other = (
             torch.load(tmp_path / name / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
             for name in ("whole", "run")
@@ -125,8 +129,8 @@ def test_a_preempted_job_saves_is_queued_again_and_goes_on_as_the_same_run(tmp_p
             torch.testing.assert_close(other[name], value, rtol=0.0, atol=0.0)
 
 
-def swept(cluster: Cluster, *arguments: str) -> None:
-    """By submitit, which asks about its jobs until they have ended."""
+def run_sweep(cluster: Cluster, *arguments: str) -> None:
+    """Run a sweep with submitit, which polls its jobs until they have ended."""
     done = subprocess.run(
         [sys.executable, "train.py", "-m", "hydra/launcher=submitit_slurm", *arguments, *TINY],
         cwd=ROOT,
@@ -140,25 +144,25 @@ def swept(cluster: Cluster, *arguments: str) -> None:
 
 
 @needs_submitit
-def test_a_sweep_by_submitit_runs_its_jobs_on_the_cluster(tmp_path, cluster: Cluster):
-    swept(cluster, "attention=dot,general", f"hydra.sweep.dir={tmp_path}")
+def test_a_submitit_sweep_runs_its_jobs_on_the_cluster(tmp_path, cluster: Cluster):
+    run_sweep(cluster, "attention=dot,general", f"hydra.sweep.dir={tmp_path}")
     folders = {path.parent.name.split(",")[0]: path.parent for path in tmp_path.glob("*/summary.json")}
     assert set(folders) == {"attention=dot", "attention=general"}
-    summaries = [summary_of(folder) for folder in folders.values()]
+    summaries = [read_summary(folder) for folder in folders.values()]
     assert [(each["status"], each["steps"]) for each in summaries] == [("completed", 24)] * 2
     assert summaries[0]["parameters"]["total"] != summaries[1]["parameters"]["total"]
     logs = [path.read_text() for path in sorted(tmp_path.glob(".submitit/*_[01]/*_log.err"))]
     assert len(logs) == 2
     assert all("epoch 1, step 24, validated" in text for text in logs)
-    swept(cluster, "attention=dot,general", f"hydra.sweep.dir={tmp_path}")
-    assert [summary_of(folder) for folder in folders.values()] == summaries  # what is completed is left alone
+    run_sweep(cluster, "attention=dot,general", f"hydra.sweep.dir={tmp_path}")
+    assert [read_summary(folder) for folder in folders.values()] == summaries  # completed jobs are skipped
 
 
 @needs_submitit
-def test_a_job_of_submitit_may_be_of_two_nodes(tmp_path, cluster: Cluster):
+def test_a_submitit_job_may_use_two_nodes(tmp_path, cluster: Cluster):
     over_both = ("hydra.launcher.nodes=2", "trainer=slurm", *WITHOUT_GPUS)
-    swept(cluster, "attention=dot", *over_both, f"hydra.sweep.dir={tmp_path}")
+    run_sweep(cluster, "attention=dot", *over_both, f"hydra.sweep.dir={tmp_path}")
     (folder,) = (path.parent for path in tmp_path.glob("*/summary.json"))
-    assert (summary_of(folder)["status"], summary_of(folder)["steps"]) == ("completed", 24)
+    assert (read_summary(folder)["status"], read_summary(folder)["steps"]) == ("completed", 24)
     logs = "".join(path.read_text() for path in tmp_path.glob(".submitit/*/*_log.err"))
     assert "MEMBER: 2/2" in logs

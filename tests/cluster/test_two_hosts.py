@@ -1,4 +1,4 @@
-"""Torchrun over two hosts: network namespaces joined by a wire; and what becomes of a job one of whose ranks dies."""
+"""Torchrun on two hosts (linked network namespaces), and jobs with a killed rank."""
 
 import contextlib
 import json
@@ -24,35 +24,35 @@ WIRE = "wire"  # the network interface of either host
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[list[list[str]]]:
-    """What to put before a command so that it runs on the one host, and on the other."""
+    """Create two hosts; yield the command prefix that runs a command on each host."""
     if shutil.which("ip") is None:
         pytest.skip("no ip here: install Debian's iproute2")
     names = [f"nmt-{os.getpid()}-{number}" for number in range(2)]
     try:
         for name in names:
-            _ip("netns", "add", name)
+            _run_ip("netns", "add", name)
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no network namespaces can be made here: {error.stderr.strip()}")
     try:
         first, second = names
-        _ip("-n", first, "link", "add", WIRE, "type", "veth", "peer", "name", WIRE, "netns", second)
+        _run_ip("-n", first, "link", "add", WIRE, "type", "veth", "peer", "name", WIRE, "netns", second)
         for name, address in zip(names, ADDRESSES, strict=True):
-            _ip("-n", name, "address", "add", f"{address}/24", "dev", WIRE)
-            _ip("-n", name, "link", "set", WIRE, "up")
-            _ip("-n", name, "link", "set", "lo", "up")
+            _run_ip("-n", name, "address", "add", f"{address}/24", "dev", WIRE)
+            _run_ip("-n", name, "link", "set", WIRE, "up")
+            _run_ip("-n", name, "link", "set", "lo", "up")
         yield [["ip", "netns", "exec", name] for name in names]
     finally:
         for name in names:
-            _ip("netns", "delete", name)
+            _run_ip("netns", "delete", name)
 
 
-def _ip(*words: str) -> None:
+def _run_ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
 @contextlib.contextmanager
-def running(*commands: list[str]) -> Iterator[list[subprocess.Popen]]:
-    """Started side by side; whatever is left of them is gone afterwards."""
+def start_commands(*commands: list[str]) -> Iterator[list[subprocess.Popen]]:
+    """Start commands in parallel and kill their remaining processes afterwards."""
     environment = os.environ | {"GLOO_SOCKET_IFNAME": WIRE}
     if len(commands) == 1:
         del environment["GLOO_SOCKET_IFNAME"]
@@ -68,48 +68,48 @@ def running(*commands: list[str]) -> Iterator[list[subprocess.Popen]]:
             process.wait()
 
 
-def torchrun(*words: str) -> list[str]:
+def build_torchrun_command(*words: str) -> list[str]:
     return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=1", *words]
 
 
-def over_two_hosts(hosts: list[list[str]], *arguments: str) -> list[list[str]]:
-    """The command of the one host, and of the other."""
+def build_host_commands(hosts: list[list[str]], *arguments: str) -> list[list[str]]:
+    """Return the torchrun command of each host."""
     same = ("--nnodes=2", f"--master-addr={ADDRESSES[0]}", "--master-port=29500")
     job = ("train.py", "trainer=ddp_cpu", "trainer.devices=1", "trainer.num_nodes=2", *arguments)
-    return [[*host, *torchrun(*same, f"--node-rank={rank}", *job)] for rank, host in enumerate(hosts)]
+    return [[*host, *build_torchrun_command(*same, f"--node-rank={rank}", *job)] for rank, host in enumerate(hosts)]
 
 
-def ranks_of(text: str) -> dict[int, int]:
-    """Of the training processes whose command line holds a text: rank → process."""
-    found = {}
+def find_ranks(text: str) -> dict[int, int]:
+    """Map rank to process id for the training processes whose command line contains a text."""
+    processes = {}
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             with contextlib.suppress(OSError):
                 line = (place / "cmdline").read_bytes().decode(errors="replace")
                 if text not in line:
                     continue
-                surroundings = (place / "environ").read_bytes().split(b"\0")
-                ranks = [int(each[5:]) for each in surroundings if each.startswith(b"RANK=")]
-                found[ranks[0] if ranks else -1] = int(place.name)  # torchrun itself has none
-    return found
+                environment = (place / "environ").read_bytes().split(b"\0")
+                ranks = [int(each[5:]) for each in environment if each.startswith(b"RANK=")]
+                processes[ranks[0] if ranks else -1] = int(place.name)  # torchrun itself has no rank
+    return processes
 
 
 def wait_for_epoch(program: subprocess.Popen, epoch: int) -> str:
-    said = []
+    lines = []
     for line in program.stderr:
-        said.append(line)
+        lines.append(line)
         if f"epoch {epoch}," in line and "validated" in line:
-            return "".join(said)
-    raise AssertionError("".join(said))
+            return "".join(lines)
+    raise AssertionError("".join(lines))
 
 
-def test_two_hosts_learn_what_one_process_does(tmp_path, hosts):
+def test_two_hosts_train_the_same_weights_as_one_process(tmp_path, hosts):
     shared = (*TWELVE_STEPS, "trainer.max_epochs=2")
     command("train", *shared, "trainer=cpu", f"hydra.run.dir={tmp_path}/one")
-    with running(*over_two_hosts(hosts, *shared, f"hydra.run.dir={tmp_path}/two")) as programs:
-        said = [program.communicate(timeout=120)[1] for program in programs]
-        assert [program.returncode for program in programs] == [0, 0], said
-    assert ["MEMBER: 1/2" in said[0], "MEMBER: 2/2" in said[1]] == [True, True]
+    with start_commands(*build_host_commands(hosts, *shared, f"hydra.run.dir={tmp_path}/two")) as programs:
+        logs = [program.communicate(timeout=120)[1] for program in programs]
+        assert [program.returncode for program in programs] == [0, 0], logs
+    assert ["MEMBER: 1/2" in logs[0], "MEMBER: 2/2" in logs[1]] == [True, True]
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
     one, two = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("one", "two"))
     assert one["status"] == two["status"] == "completed"
@@ -123,31 +123,33 @@ def test_two_hosts_learn_what_one_process_does(tmp_path, hosts):
         torch.testing.assert_close(weights[1][name], value, rtol=1e-3, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
 
 
-def test_a_job_whose_rank_dies_ends_and_says_so(tmp_path):
-    words = torchrun("--standalone", "--nproc-per-node=2", "train.py", "trainer=ddp_cpu", "trainer.max_epochs=1000")
-    with running([*words, *TWELVE_STEPS, f"hydra.run.dir={tmp_path}"]) as (program,):
-        wait_for_epoch(program, 2)  # epoch 1 is stored
-        os.kill(ranks_of(str(tmp_path))[1], signal.SIGKILL)
+def test_a_job_with_a_killed_rank_ends_and_names_the_rank(tmp_path):
+    words = build_torchrun_command(
+        "--standalone", "--nproc-per-node=2", "train.py", "trainer=ddp_cpu", "trainer.max_epochs=1000"
+    )
+    with start_commands([*words, *TWELVE_STEPS, f"hydra.run.dir={tmp_path}"]) as (program,):
+        wait_for_epoch(program, 2)  # the checkpoint of epoch 1 exists
+        os.kill(find_ranks(str(tmp_path))[1], signal.SIGKILL)
         killed = time.monotonic()
-        _, said = program.communicate(timeout=60)
+        _, log = program.communicate(timeout=60)
         took = time.monotonic() - killed
     assert program.returncode == 1
     assert took < 60
-    assert "Signal 9 (SIGKILL)" in said
-    assert "rank      : 1 (local_rank: 1)" in said
-    assert ranks_of(str(tmp_path)) == {}
+    assert "Signal 9 (SIGKILL)" in log
+    assert "rank      : 1 (local_rank: 1)" in log
+    assert find_ranks(str(tmp_path)) == {}
     assert json.loads((tmp_path / "summary.json").read_text())["status"] != "completed"
     assert torch.load(tmp_path / "checkpoints/last.ckpt", weights_only=True)["global_step"] >= 24
 
 
-def test_a_host_whose_peer_dies_does_not_wait_for_it(tmp_path, hosts):
-    with running(
-        *over_two_hosts(hosts, *TWELVE_STEPS, "trainer.max_epochs=1000", f"hydra.run.dir={tmp_path}")
+def test_a_host_ends_when_the_rank_of_its_peer_is_killed(tmp_path, hosts):
+    with start_commands(
+        *build_host_commands(hosts, *TWELVE_STEPS, "trainer.max_epochs=1000", f"hydra.run.dir={tmp_path}")
     ) as programs:
         wait_for_epoch(programs[0], 1)
-        os.kill(ranks_of(str(tmp_path))[1], signal.SIGKILL)
-        said = [program.communicate(timeout=60)[1] for program in programs]
+        os.kill(find_ranks(str(tmp_path))[1], signal.SIGKILL)
+        logs = [program.communicate(timeout=60)[1] for program in programs]
     assert [program.returncode for program in programs] == [1, 1]
-    assert "Signal 9 (SIGKILL)" in said[1]
-    assert re.search("another rank died.*Connection (closed|reset) by peer", said[0])
-    assert ranks_of(str(tmp_path)) == {}
+    assert "Signal 9 (SIGKILL)" in logs[1]
+    assert re.search("another rank died.*Connection (closed|reset) by peer", logs[0])
+    assert find_ranks(str(tmp_path)) == {}

@@ -1,4 +1,4 @@
-"""Pretraining and finetuning: stages that build upon each other, trained once and found again."""
+"""Pretraining and fine-tuning: each stage is trained once and reused by later runs."""
 
 import json
 import subprocess
@@ -13,11 +13,11 @@ ONCE = (*TINY, "trainer.max_epochs=1")
 MEMORY = ("decoder=feedback", "memory=buffer", "pretraining={without: [memory]}", "fresh=[decoder.memory.*]")
 
 
-def summary_of(folder):
+def read_summary(folder):
     return json.loads((folder / "summary.json").read_text())
 
 
-def weights_of(folder, name="last"):
+def load_weights(folder, name="last"):
     return torch.load(folder / "checkpoints" / f"{name}.ckpt", weights_only=True)["state_dict"]
 
 
@@ -39,7 +39,7 @@ fresh: [decoder.attention.writing.*]
 """
 
 
-def test_a_chain_of_three_stages_says_what_each_took_over(tmp_path):
+def test_each_of_three_stages_records_the_weights_it_took_over(tmp_path):
     experiments = tmp_path / "mine" / "experiment"
     experiments.mkdir(parents=True)
     (experiments / "first.yaml").write_text(FIRST)
@@ -49,10 +49,10 @@ def test_a_chain_of_three_stages_says_what_each_took_over(tmp_path):
     done = command("train", "--config-dir", str(tmp_path / "mine"), "experiment=third", *ONCE, *folders)
     stages = {folder.name.split("-")[0]: folder for folder in (tmp_path / "stages").iterdir() if folder.is_dir()}
     assert set(stages) == {"first", "second"}
-    last, middle = (summary_of(folder)["initialized_from"] for folder in (tmp_path / "run", stages["second"]))
+    last, middle = (read_summary(folder)["initialized_from"] for folder in (tmp_path / "run", stages["second"]))
     assert last["run"] == str(stages["second"])
     assert middle["run"] == str(stages["first"])
-    assert "initialized_from" not in summary_of(stages["first"])
+    assert "initialized_from" not in read_summary(stages["first"])
     assert last["fresh"] == [f"decoder.attention.writing.{name}.weight" for name in ("forget", "update")]
     assert "decoder.memory.erase.weight" in last["transferred"]
     assert all(name.startswith("decoder.memory.") for name in middle["fresh"])
@@ -60,7 +60,7 @@ def test_a_chain_of_three_stages_says_what_each_took_over(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_runs_at_once_train_their_common_stage_once_and_a_third_finds_it(tmp_path):
+def test_two_parallel_runs_train_a_shared_stage_once_and_a_third_reuses_it(tmp_path):
     shared = (*ONCE, *MEMORY, f"pretraining_folder={tmp_path}/stages")
     runs = [
         subprocess.Popen(
@@ -71,22 +71,22 @@ def test_two_runs_at_once_train_their_common_stage_once_and_a_third_finds_it(tmp
         )
         for cells in (3, 4)
     ]
-    said = [run.communicate(timeout=120)[1] for run in runs]
-    assert [run.returncode for run in runs] == [0, 0], said
-    assert sum("pretraining: training" in text for text in said) == 1
-    assert sum("waiting for it" in text or "trained already" in text for text in said) == 1
+    logs = [run.communicate(timeout=120)[1] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], logs
+    assert sum("pretraining: training" in text for text in logs) == 1
+    assert sum("waiting for it" in text or "trained already" in text for text in logs) == 1
     third = command("train", *shared, "memory.cells=5", f"hydra.run.dir={tmp_path}/5")
     assert "is trained already" in third.stderr
     (stage,) = (folder for folder in (tmp_path / "stages").iterdir() if folder.is_dir())
-    assert {summary_of(tmp_path / cells)["initialized_from"]["run"] for cells in "345"} == {str(stage)}
+    assert {read_summary(tmp_path / cells)["initialized_from"]["run"] for cells in "345"} == {str(stage)}
 
 
 @pytest.mark.slow
-def test_a_run_trained_before_serves_as_a_stage_and_other_settings_do_not(tmp_path, capfd, monkeypatch):
+def test_an_earlier_run_serves_as_a_stage_only_with_the_same_settings(tmp_path, capfd, monkeypatch):
     stages = f"pretraining_folder={tmp_path}/stages"
 
-    def said_by(*arguments, folder):
-        status, said = answer(
+    def train_stage(*arguments, folder):
+        status, log = answer(
             "train",
             *ONCE,
             stages,
@@ -95,37 +95,37 @@ def test_a_run_trained_before_serves_as_a_stage_and_other_settings_do_not(tmp_pa
             capture=capfd,
             monkeypatch=monkeypatch,
         )
-        assert status == 0, said
-        return said
+        assert status == 0, log
+        return log
 
-    said_by("decoder=feedback", "seed=3", "trainer.max_steps=3", folder="foreign")
-    said_by("decoder=feedback", f"ckpt_path={tmp_path}/foreign/checkpoints/last.ckpt", folder="gone_on")
-    assert len(list((tmp_path / "stages").glob("*.elsewhere"))) == 1  # of the foreign one alone
-    said_by("decoder=feedback", folder="plain")
-    assert f"{tmp_path}/plain was trained with the same settings" in said_by(*MEMORY, folder="memory")
-    assert "pretraining: training" in said_by(*MEMORY, "seed=2", folder="other")
-    again = said_by("decoder=feedback", "pretraining={}", folder="again")  # the whole run first, and once more
+    train_stage("decoder=feedback", "seed=3", "trainer.max_steps=3", folder="foreign")
+    train_stage("decoder=feedback", f"ckpt_path={tmp_path}/foreign/checkpoints/last.ckpt", folder="gone_on")
+    assert len(list((tmp_path / "stages").glob("*.elsewhere"))) == 1  # only the run `foreign` is recorded
+    train_stage("decoder=feedback", folder="plain")
+    assert f"{tmp_path}/plain was trained with the same settings" in train_stage(*MEMORY, folder="memory")
+    assert "pretraining: training" in train_stage(*MEMORY, "seed=2", folder="other")
+    again = train_stage("decoder=feedback", "pretraining={}", folder="again")  # stage and run have the same settings
     assert f"{tmp_path}/plain was trained with the same settings" in again
 
 
-def test_weights_of_a_run_start_another_and_a_run_gone_on_with_keeps_its_own(tmp_path, capfd, monkeypatch):
+def test_init_from_starts_a_new_run_and_a_resumed_run_ignores_it(tmp_path, capfd, monkeypatch):
     def train(*arguments, folder):
         arguments = (*TINY, *arguments, f"pretraining_folder={tmp_path}/stages", f"hydra.run.dir={tmp_path}/{folder}")
         return answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
 
     assert train("trainer.max_epochs=1", folder="first")[0] == 0
-    status, said = train("trainer.max_steps=1", f"init_from={tmp_path}/first", folder="second")
-    assert status == 0, said
-    assert summary_of(tmp_path / "second")["initialized_from"]["fresh"] == []
+    status, log = train("trainer.max_steps=1", f"init_from={tmp_path}/first", folder="second")
+    assert status == 0, log
+    assert read_summary(tmp_path / "second")["initialized_from"]["fresh"] == []
     assert train("attention=general", f"init_from={tmp_path}/first", folder="third")[0] == 1
     last = f"ckpt_path={tmp_path}/first/checkpoints/last.ckpt"
-    status, said = train("trainer.max_epochs=2", last, "init_from=/nowhere", folder="first")
-    assert "holds a run with other settings (init_from None → /nowhere)" in said
-    status, said = train("trainer.max_epochs=2", last, "init_from=/nowhere", "resume=true", folder="first")
-    assert status == 0, said
-    status, said = train("init_from=/nowhere", folder="fourth")
-    assert "init_from=/nowhere" in said or "run=/nowhere" in said
-    status, said = train("data.vocabulary.size=60", f"init_from={tmp_path}/first", folder="fifth")
-    assert "its source vocabulary is another" in said
-    status, said = train(f"init_from={tmp_path}/first", "pretraining={without: [memory]}", folder="sixth")
-    assert "both say what to start from" in said
+    status, log = train("trainer.max_epochs=2", last, "init_from=/nowhere", folder="first")
+    assert "holds a run with other settings (init_from None → /nowhere)" in log
+    status, log = train("trainer.max_epochs=2", last, "init_from=/nowhere", "resume=true", folder="first")
+    assert status == 0, log
+    status, log = train("init_from=/nowhere", folder="fourth")
+    assert "init_from=/nowhere" in log or "run=/nowhere" in log
+    status, log = train("data.vocabulary.size=60", f"init_from={tmp_path}/first", folder="fifth")
+    assert "its source vocabulary is another" in log
+    status, log = train(f"init_from={tmp_path}/first", "pretraining={without: [memory]}", folder="sixth")
+    assert "both say what to start from" in log

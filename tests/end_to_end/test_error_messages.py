@@ -1,4 +1,4 @@
-"""A mistake in a command ends it with one line that names the key and what is allowed."""
+"""One-line errors: a mistake in a command is reported with its key and the allowed values."""
 
 import json
 import os
@@ -141,7 +141,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_in_a_training_command_ends_it_with_one_line(mistake, tmp_path, capfd, monkeypatch):
+def test_a_mistake_in_a_training_command_ends_with_one_error_line(mistake, tmp_path, capfd, monkeypatch):
     run = tmp_path / "run"
     places = [f"hydra.run.dir={run}", f"hydra.sweep.dir={tmp_path}/sweep"]
     arguments = ["size=tiny", "logger=none", *places, *mistake.split()]
@@ -173,7 +173,7 @@ def test_a_mistake_in_a_training_command_ends_it_with_one_line(mistake, tmp_path
         ("translate", ["beam=wide"], "beam=wide: must be a number; the default is 5"),
     ],
 )
-def test_a_mistake_in_another_command_ends_it_with_one_line(name, arguments, message, capfd, monkeypatch):
+def test_a_mistake_in_another_command_ends_with_one_error_line(name, arguments, message, capfd, monkeypatch):
     status, stderr = answer(name, *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
     assert re.fullmatch(f"error: {message}.*\n", stderr), stderr
@@ -201,8 +201,8 @@ IN_A_FILE = {
 
 
 @pytest.mark.parametrize(("settings", "message"), IN_A_FILE.items())
-def test_a_key_that_nothing_reads_in_a_users_file_is_refused(settings, message, tmp_path, capfd, monkeypatch):
-    """A variable that another setting refers to is read."""
+def test_an_unused_key_in_a_users_file_is_refused(settings, message, tmp_path, capfd, monkeypatch):
+    """A variable that another setting references is not unused."""
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text(f"# @package _global_\n{settings}\n")
     arguments = ("--config-dir", str(tmp_path), "experiment=mine", "size=tiny", f"hydra.run.dir={tmp_path}/run")
@@ -226,7 +226,7 @@ def test_a_failed_import_of_a_callback_names_file_and_line(tmp_path, capfd, monk
 
 @pytest.mark.parametrize("flag", [["-m"], []])
 def test_a_sweep_with_a_mistake_in_one_job_starts_no_job(tmp_path, flag, capfd, monkeypatch):
-    """The flag -m may be first or in the middle."""
+    """The flag -m is allowed first or in the middle."""
     given = ["size=tiny", "logger=none", f"hydra.sweep.dir={tmp_path}", "decoder=luong", "encoder=lstm"]
     swept = ["attention=general", "decoder.input_feeding=true,no"]
     arguments = [*flag, *given, *swept] if flag else [*given, "-m", *swept]
@@ -248,7 +248,7 @@ def test_a_sweep_with_a_mistake_in_one_job_starts_no_job(tmp_path, flag, capfd, 
         ("trainer=ddp_cpu optimizer=sparse_adam", "model.sparse_gradients=true .*for one rank, and here are 2"),
     ],
 )
-def test_settings_of_the_trainer_are_checked_before_the_data(settings, message, tmp_path, capfd, monkeypatch):
+def test_trainer_settings_are_checked_before_the_data(settings, message, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
     arguments = ("size=tiny", "logger=none", "data=multi30k", f"hydra.run.dir={tmp_path}", *settings.split())
     status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
@@ -258,9 +258,9 @@ def test_settings_of_the_trainer_are_checked_before_the_data(settings, message, 
 
 @pytest.mark.parametrize("held", [True, False])
 def test_a_refused_command_restores_the_composition_of_an_earlier_run(held, tmp_path, capfd, monkeypatch):
-    kept = tmp_path / "checkpoints" / ".hydra" / "overrides.yaml"
-    kept.parent.mkdir(parents=True)
-    kept.write_text("- seed=1\n")
+    stored_overrides = tmp_path / "checkpoints" / ".hydra" / "overrides.yaml"
+    stored_overrides.parent.mkdir(parents=True)
+    stored_overrides.write_text("- seed=1\n")
     refused = ["seed=2"] if held else ["seed=2", "dropout=yes"]
     with lock_run_folder(tmp_path) if held else nullcontext():
         _, stderr = answer("train", *refused, f"hydra.run.dir={tmp_path}", capture=capfd, monkeypatch=monkeypatch)
@@ -292,7 +292,7 @@ def test_missing_settings_are_named_without_quotes(message):
     assert explain(error) == "decoder: needs start, end"
 
 
-def test_processes_that_a_run_starts_show_no_tracebacks(tmp_path, capfd, monkeypatch):
+def test_processes_started_by_a_run_print_no_traceback(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("nmt.training.experiment.train", lambda _: sys.exit(os.environ.get("HYDRA_FULL_ERROR", "none")))
     status, stderr = answer("train", f"hydra.run.dir={tmp_path}", capture=capfd, monkeypatch=monkeypatch)
     assert (status, stderr) == (1, "none\n")
@@ -305,7 +305,7 @@ def test_a_real_command_ends_with_one_error_line(tmp_path):
     assert done.stderr.strip().split("\n")[-1].startswith("error: attention=dot: the query's size")
 
 
-def test_resolve_refuses_settings_that_name_the_folder_of_a_run():
+def test_resolve_refuses_settings_that_need_the_run_folder():
     done = command("train", "--cfg", "job", "--resolve", check=False)
     assert done.returncode == 1
     *_, last = done.stderr.strip().split("\n")
@@ -313,7 +313,7 @@ def test_resolve_refuses_settings_that_name_the_folder_of_a_run():
     assert "max_epochs: 20" in command("train", "--cfg", "job", "--resolve", "-p", "trainer").stdout
 
 
-def test_help_names_the_groups_with_their_choices():
+def test_help_lists_the_groups_with_their_choices():
     text = command("train", "--help").stdout
     assert "attention: additive, concat, coverage" in text
     assert "attention/history: temporal" in text

@@ -1,4 +1,4 @@
-"""Every choice of every group trains, and what it trained translates. New YAML files are found by themselves."""
+"""Every choice of every config group trains and translates; new YAML files are tested automatically."""
 
 import gzip
 import json
@@ -15,23 +15,23 @@ from nmt.search.settings import Search
 from nmt.translate.loading import make_translator
 
 GROUPS = ("encoder", "decoder", "attention", "memory", "optimizer", "initialization", "callbacks", "experiment")
-OF_FILES = ("data=multi30k", "data=tatoeba_deen", "data=am3_zhen", "data=pydocs_zhen")
-OF_FILES = (*OF_FILES, "experiment=multi30k", "experiment=pydocs_zhen")
-HARDWARE = {"gpu", "ddp", "slurm"}  # choices that need what a test machine may lack
+FILE_DATA = ("data=multi30k", "data=tatoeba_deen", "data=am3_zhen", "data=pydocs_zhen")
+FILE_DATA = (*FILE_DATA, "experiment=multi30k", "experiment=pydocs_zhen")
+HARDWARE = {"gpu", "ddp", "slurm"}  # choices that need hardware a test machine may lack
 
 
-def trained(tmp_path, capfd, monkeypatch, *arguments: str, **environment: str) -> TrainedRun:
-    status, said = answer(
+def train_run(tmp_path, capfd, monkeypatch, *arguments: str, **environment: str) -> TrainedRun:
+    status, stderr = answer(
         "train", *arguments, f"hydra.run.dir={tmp_path}/run", capture=capfd, monkeypatch=monkeypatch, **environment
     )
-    assert status == 0, said
+    assert status == 0, stderr
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["status"] == "completed"
     assert summary["steps"] >= 2
     return TrainedRun(str(tmp_path / "run" / "checkpoints" / "last.ckpt"))
 
 
-def translates(run: TrainedRun, line: str) -> None:
+def assert_translates(run: TrainedRun, line: str) -> None:
     ((best, *_),) = make_translator(run, "cpu")([line], Search(beam=2))
     assert best.alignment.shape == (len(best.target), len(best.source))
     assert best.log_probability < 0
@@ -40,14 +40,14 @@ def translates(run: TrainedRun, line: str) -> None:
 CHOICES = [f"{group}={choice}" for group in GROUPS for choice in choices(group)]
 
 
-@pytest.mark.parametrize("choice", [choice for choice in CHOICES if choice not in OF_FILES])
+@pytest.mark.parametrize("choice", [choice for choice in CHOICES if choice not in FILE_DATA])
 def test_a_choice_trains_two_steps_and_translates(choice, tmp_path, capfd, monkeypatch):
     sizes = ("trainer.max_epochs=1", "size.embedding=16") if choice == "experiment=demo" else ()
-    run = trained(tmp_path, capfd, monkeypatch, choice, *TWO_STEPS, *sizes)
-    translates(run, "Gurcu pu ma ma nibi .")
+    run = train_run(tmp_path, capfd, monkeypatch, choice, *TWO_STEPS, *sizes)
+    assert_translates(run, "Gurcu pu ma ma nibi .")
 
 
-@pytest.mark.parametrize("choice", OF_FILES)
+@pytest.mark.parametrize("choice", FILE_DATA)
 def test_a_data_set_of_files_trains_and_translates(choice, tmp_path, capfd, monkeypatch):
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         config = compose("config", overrides=[choice, f"data.dir={tmp_path}"])
@@ -58,13 +58,13 @@ def test_a_data_set_of_files_trains_and_translates(choice, tmp_path, capfd, monk
             text = "".join(f"{sentences[config.data[side].language]} {number}\n" for number in range(12))
             (tmp_path / files[side]).write_bytes(gzip.compress(text.encode()))
     arguments = ("size=tiny", "debug=steps", "logger=none", choice, "data.vocabulary.minimum_count=1")
-    run = trained(tmp_path, capfd, monkeypatch, *arguments, NMT_DATA=str(tmp_path), NMT_CACHE=str(tmp_path / "cache"))
-    translates(run, sentences[config.data.source.language])
+    run = train_run(tmp_path, capfd, monkeypatch, *arguments, NMT_DATA=str(tmp_path), NMT_CACHE=str(tmp_path / "cache"))
+    assert_translates(run, sentences[config.data.source.language])
 
 
 @pytest.mark.parametrize("choice", [choice for choice in choices("trainer") if choice not in {*HARDWARE, "ddp_cpu"}])
-def test_a_trainer_trains(choice, tmp_path, capfd, monkeypatch):
-    trained(tmp_path, capfd, monkeypatch, f"trainer={choice}", *TWO_STEPS)
+def test_a_trainer_choice_trains_two_steps(choice, tmp_path, capfd, monkeypatch):
+    train_run(tmp_path, capfd, monkeypatch, f"trainer={choice}", *TWO_STEPS)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_a_trainer_trains(choice, tmp_path, capfd, monkeypatch):
     ],
 )
 def test_a_setting_trains_two_steps_and_translates(setting, tmp_path, capfd, monkeypatch):
-    run = trained(tmp_path, capfd, monkeypatch, *TWO_STEPS, *setting.split())
-    translates(run, "Gurcu pu ma ma nibi .")
+    run = train_run(tmp_path, capfd, monkeypatch, *TWO_STEPS, *setting.split())
+    assert_translates(run, "Gurcu pu ma ma nibi .")
 
 
-def test_tensorboard_gets_scores_translations_and_what_they_attended_to(tmp_path, capfd, monkeypatch):
+def test_tensorboard_logs_scores_translations_and_alignments(tmp_path, capfd, monkeypatch):
     settings = [setting for setting in TWO_STEPS if setting not in ("debug=steps", "logger=none")]
-    trained(
+    train_run(
         tmp_path,
         capfd,
         monkeypatch,
@@ -106,7 +106,7 @@ def test_tensorboard_gets_scores_translations_and_what_they_attended_to(tmp_path
 
 
 @pytest.mark.slow
-def test_one_batch_is_learned_by_heart(tmp_path):
+def test_one_batch_is_overfitted(tmp_path):
     command("train", "debug=overfit", "size=tiny", "data.train.count=200", f"hydra.run.dir={tmp_path}")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["steps"] == 200
@@ -123,8 +123,8 @@ def test_a_size_builds_every_decoder(size):
         assert sum(parameter.numel() for parameter in build_model(config).parameters()) > 10_000
 
 
-def test_the_baseline_of_tu_2016_has_the_papers_parameters():
-    """84.3M (§5.2): every matrix, both embeddings among them, with 30,000 words a side; vectors left out."""
+def test_the_baseline_of_tu_2016_has_the_papers_parameter_count():
+    """The paper reports 84.3M (§5.2): all matrices and embeddings for 30,000 words a side, without vectors."""
     overrides = ["experiment=tu2016/groundhog", "size=paper", "model.source_vocabulary_size=30000"]
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         config = compose("config", overrides=[*overrides, "model.target_vocabulary_size=30000"])

@@ -1,4 +1,4 @@
-"""docs/extending.md, followed to the letter in a copy of the project."""
+"""The example of docs/extending.md, added to a copy of the project."""
 
 import re
 import shutil
@@ -13,14 +13,14 @@ FILES = re.compile(r"^`([\w/.]+)`\n\n```\w+\n(.*?)^```$", re.M | re.S)
 STEPS = ("size=tiny", "debug=steps", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
 
 
-def ran(folder: Path, *command: str) -> str:
+def run_python(folder: Path, *command: str) -> str:
     done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 @pytest.mark.slow
-def test_the_example_of_a_mechanism_passes_every_test_and_trains(tmp_path):
+def test_the_documented_mechanism_passes_the_model_tests_and_trains(tmp_path):
     ignored = shutil.ignore_patterns("__pycache__", ".*")
     for part in ("nmt", "conf", "tests", "hydra_plugins"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=ignored)
@@ -31,7 +31,9 @@ def test_the_example_of_a_mechanism_passes_every_test_and_trains(tmp_path):
     for name, content in written:
         assert not (tmp_path / name).exists()
         (tmp_path / name).write_text(content, encoding="utf-8")
-    tested = ran(tmp_path, "-m", "pytest", "-n0", "tests/model", "-k", "cosine and (conditional or window or literal)")
+    tested = run_python(
+        tmp_path, "-m", "pytest", "-n0", "tests/model", "-k", "cosine and (conditional or window or literal)"
+    )
     assert int(re.search(r"(\d+) passed", tested)[1]) > 20
     chosen = ("attention=cosine", "attention/coverage=gru", "attention.score.temperature=10")
-    assert "completed" in ran(tmp_path, "train.py", *STEPS, *chosen)
+    assert "completed" in run_python(tmp_path, "train.py", *STEPS, *chosen)

@@ -1,4 +1,4 @@
-"""Runs killed, told to stop, or left without room on the disk end, once started again, as if nothing had happened."""
+"""Resume after a kill, a stop signal or a full disk: the run ends with the same results."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ SETTINGS = (
 KILLS = 20
 
 
-def started(folder: Path, *more: str) -> subprocess.Popen:
+def start_run(folder: Path, *more: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, ROOT / "train.py", *SETTINGS, *more, f"hydra.run.dir={folder}"],
         cwd=ROOT,
@@ -34,53 +34,53 @@ def started(folder: Path, *more: str) -> subprocess.Popen:
     )
 
 
-def trained(folder: Path, *more: str) -> str:
-    running = started(folder, *more)
-    _, said = running.communicate(timeout=200)
-    assert running.returncode == 0, said
-    return said
+def train_to_end(folder: Path, *more: str) -> str:
+    running = start_run(folder, *more)
+    _, stderr = running.communicate(timeout=200)
+    assert running.returncode == 0, stderr
+    return stderr
 
 
-def metrics(folder: Path) -> list[dict[str, str]]:
-    """All but how fast it was."""
+def read_metrics(folder: Path) -> list[dict[str, str]]:
+    """Return the logged rows without the throughput columns."""
     with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
         return [{key: row[key] for key in sorted(row) if "per_second" not in key} for row in csv.DictReader(file)]
 
 
-def weights(folder: Path, name: str = "last") -> dict[str, torch.Tensor]:
+def load_weights(folder: Path, name: str = "last") -> dict[str, torch.Tensor]:
     return torch.load(folder / "checkpoints" / f"{name}.ckpt", weights_only=True)["state_dict"]
 
 
-def summary(folder: Path) -> dict:
+def read_summary(folder: Path) -> dict:
     return json.loads((folder / "summary.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """A run that was never stopped."""
+def uninterrupted(tmp_path_factory):
+    """A run without interruption."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    trained(folder)
+    train_to_end(folder)
     return folder
 
 
-def assert_the_same(folder: Path, whole: Path) -> None:
+def assert_same_results(folder: Path, uninterrupted: Path) -> None:
     for name in ("last", "best"):
-        for parameter, value in weights(whole, name).items():
-            torch.testing.assert_close(weights(folder, name)[parameter], value, rtol=0.0, atol=0.0)
-    assert metrics(folder) == metrics(whole)
-    assert summary(folder)["status"] == "completed"
-    assert {key: summary(folder)[key] for key in ("steps", "epochs", "best")} == {
-        key: summary(whole)[key] for key in ("steps", "epochs", "best")
+        for parameter, value in load_weights(uninterrupted, name).items():
+            torch.testing.assert_close(load_weights(folder, name)[parameter], value, rtol=0.0, atol=0.0)
+    assert read_metrics(folder) == read_metrics(uninterrupted)
+    assert read_summary(folder)["status"] == "completed"
+    assert {key: read_summary(folder)[key] for key in ("steps", "epochs", "best")} == {
+        key: read_summary(uninterrupted)[key] for key in ("steps", "epochs", "best")
     }
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [1])
-def test_a_run_killed_at_random_moments_ends_as_one_never_killed(whole, tmp_path, seed):
+def test_a_run_killed_at_random_moments_ends_with_the_same_weights(uninterrupted, tmp_path, seed):
     draw, folder, kills = random.Random(seed), tmp_path / "run", []
     while len(kills) < KILLS:
-        running = started(folder)
+        running = start_run(folder)
         for line in running.stderr:
             if "run folder" in line:
                 break
@@ -88,26 +88,28 @@ def test_a_run_killed_at_random_moments_ends_as_one_never_killed(whole, tmp_path
         time.sleep(delay)
         sent = draw.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
         running.send_signal(sent)
-        _, said = running.communicate(timeout=60)
+        _, stderr = running.communicate(timeout=60)
         kills.append((sent.name, round(delay, 2), running.returncode))
-        assert running.returncode in (-sent, 128 + sent, 0), said  # -sent: before training, or when it had ended
-        if summary(folder)["status"] == "completed":
+        assert running.returncode in (-sent, 128 + sent, 0), (
+            stderr
+        )  # -sent: killed before training started or after it ended
+        if read_summary(folder)["status"] == "completed":
             break
-    said = trained(folder)
+    stderr = train_to_end(folder)
     print(kills)
-    assert_the_same(folder, whole)
+    assert_same_results(folder, uninterrupted)
     assert len(kills) == KILLS, f"completed after {kills}"
-    assert "completed" in said
+    assert "completed" in stderr
 
 
-def validated_then_killed(folder: Path, step: int) -> None:
-    """As if the run had been started again and killed after the validation was logged, before it was saved."""
+def log_unsaved_validation(folder: Path, step: int) -> None:
+    """Imitate a restart that is killed after a validation is logged and before it is saved."""
     log = CsvLogger(str(folder / "metrics.csv"))
     log.keep_until(step)
     log.log_metrics({"valid/loss": 1.0}, step)
 
 
-BROKEN_OFF_THEN_KILLED = """
+SIGNAL_IN_SECOND_VALIDATION = """
 import os, runpy, signal, sys
 from nmt.training import last_checkpoint
 
@@ -127,87 +129,89 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 
 
-def stopped_at(moment: str, sent: signal.Signals, folder: Path, *more: str) -> int:
-    """The status of a run that gets the signal there, in the second validation."""
-    command = [sys.executable, "-c", BROKEN_OFF_THEN_KILLED, moment, str(int(sent)), ROOT / "train.py"]
+def run_until_signal(moment: str, sent: signal.Signals, folder: Path, *more: str) -> int:
+    """Return the exit status of a run that receives the signal in that hook of its second validation."""
+    command = [sys.executable, "-c", SIGNAL_IN_SECOND_VALIDATION, moment, str(int(sent)), ROOT / "train.py"]
     settings = [*SETTINGS, *more, f"hydra.run.dir={folder}"]
     return subprocess.run([*command, *settings], cwd=ROOT, timeout=100).returncode
 
 
 @pytest.mark.slow
-def test_a_validation_that_was_broken_off_is_done_again(tmp_path):
+def test_an_interrupted_validation_is_repeated_on_resume(tmp_path):
     folder = tmp_path / "run"
     long = ("data.valid.count=1500", "trainer.max_epochs=2", "callbacks.last.every_steps=null")
-    trained(tmp_path / "whole", *long)
-    assert stopped_at("on_validation_batch_end", signal.SIGTERM, folder, *long) == 143
+    train_to_end(tmp_path / "whole", *long)
+    assert run_until_signal("on_validation_batch_end", signal.SIGTERM, folder, *long) == 143
     loops = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["loops"]["fit_loop"]
     assert loops["epoch_loop.val_loop.batch_progress"]["current"]["ready"] == 1
-    validated_then_killed(folder, loops["epoch_loop.state_dict"]["_batches_that_stepped"])
-    assert "from step 14" in trained(folder, *long)
-    assert_the_same(folder, tmp_path / "whole")
+    log_unsaved_validation(folder, loops["epoch_loop.state_dict"]["_batches_that_stepped"])
+    assert "from step 14" in train_to_end(folder, *long)
+    assert_same_results(folder, tmp_path / "whole")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("callbacks", ["default", "ema"])
-def test_a_validation_done_again_is_done_once(callbacks, tmp_path):
-    """Broken off, then done again and saved, and killed then: what was saved is of a validation that ended, and of the
-    weights that are trained, not of those that are validated."""
+def test_a_repeated_validation_is_counted_once(callbacks, tmp_path):
+    """Interrupt a validation, repeat and save it on resume, then kill the run.
+
+    The checkpoint then records a finished validation. It contains the trained weights, not the validated averages.
+    """
     folder, more = tmp_path / "run", (f"callbacks={callbacks}", "trainer.max_epochs=3")
-    trained(tmp_path / "whole", *more)
-    assert stopped_at("on_validation_batch_end", signal.SIGTERM, folder, *more) == 143
-    assert stopped_at("on_validation_end", signal.SIGKILL, folder, *more) == -signal.SIGKILL
-    assert "from step 14" in trained(folder, *more)
-    assert_the_same(folder, tmp_path / "whole")
+    train_to_end(tmp_path / "whole", *more)
+    assert run_until_signal("on_validation_batch_end", signal.SIGTERM, folder, *more) == 143
+    assert run_until_signal("on_validation_end", signal.SIGKILL, folder, *more) == -signal.SIGKILL
+    assert "from step 14" in train_to_end(folder, *more)
+    assert_same_results(folder, tmp_path / "whole")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_run_told_to_stop_saves_first_and_loses_no_step(whole, tmp_path, sent, status):
+def test_a_stop_signal_saves_a_checkpoint_and_loses_no_step(uninterrupted, tmp_path, sent, status):
     folder, never = tmp_path / "run", ("callbacks.last.every_steps=null",)
-    running = started(folder, *never)
+    running = start_run(folder, *never)
     for line in running.stderr:
         if "epoch 2" in line:
             break
     running.send_signal(sent)
-    _, said = running.communicate(timeout=60)
-    assert running.returncode == status, said
-    assert summary(folder)["status"] == "interrupted"
+    _, stderr = running.communicate(timeout=60)
+    assert running.returncode == status, stderr
+    assert read_summary(folder)["status"] == "interrupted"
     stored = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["global_step"]
-    assert f"from step {stored}" in trained(folder, *never)
-    assert_the_same(folder, whole)
+    assert f"from step {stored}" in train_to_end(folder, *never)
+    assert_same_results(folder, uninterrupted)
 
 
 @pytest.mark.slow
-def test_a_signal_saves_and_the_run_goes_on(whole, tmp_path):
+def test_sigusr1_saves_a_checkpoint_and_training_continues(uninterrupted, tmp_path):
     folder = tmp_path / "run"
-    running = started(folder, "callbacks.last.every_steps=null")
+    running = start_run(folder, "callbacks.last.every_steps=null")
     for line in running.stderr:
         if "epoch 1" in line:
             running.send_signal(signal.SIGUSR1)
             break
-    _, said = running.communicate(timeout=100)
-    assert running.returncode == 0, said
-    assert "SIGUSR1: a checkpoint is saved after this batch" in said
-    assert_the_same(folder, whole)
+    _, stderr = running.communicate(timeout=100)
+    assert running.returncode == 0, stderr
+    assert "SIGUSR1: a checkpoint is saved after this batch" in stderr
+    assert_same_results(folder, uninterrupted)
 
 
 @pytest.mark.slow
-def test_a_completed_run_given_more_epochs_goes_on_as_if_it_had_had_them_from_the_start(whole, tmp_path):
-    """Its folder was moved meanwhile, and is reached by a link."""
+def test_a_run_resumed_for_more_epochs_ends_like_one_longer_run(uninterrupted, tmp_path):
+    """The run folder is moved before the restart and reached through a symbolic link."""
     (tmp_path / "home").symlink_to(tmp_path / "scratch")
     (tmp_path / "scratch").mkdir()
     folder = tmp_path / "home" / "run"
-    trained(tmp_path / "elsewhere", "trainer.max_epochs=3")
+    train_to_end(tmp_path / "elsewhere", "trainer.max_epochs=3")
     (tmp_path / "elsewhere").rename(folder)
-    assert "completed already" in trained(folder, "trainer.max_epochs=3")
-    said = trained(folder)
-    assert "from step 60" in said
-    assert "won't be reloaded" not in said  # Lightning, of the best scores so far
-    assert_the_same(folder, whole)
+    assert "completed already" in train_to_end(folder, "trainer.max_epochs=3")
+    stderr = train_to_end(folder)
+    assert "from step 60" in stderr
+    assert "won't be reloaded" not in stderr  # Lightning's warning about the best scores so far
+    assert_same_results(folder, uninterrupted)
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(whole, tmp_path):
+def test_a_full_disk_is_reported_and_the_run_resumes_with_free_space(uninterrupted, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     if (
@@ -219,12 +223,12 @@ def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(whole, tmp_
         pytest.skip("a small file system cannot be mounted here")
     try:
         folder = disk / "run"
-        running = started(folder)
-        _, said = running.communicate(timeout=100)
+        running = start_run(folder)
+        _, stderr = running.communicate(timeout=100)
         assert running.returncode == 1
-        assert "No space left on device" in said.splitlines()[-1]
+        assert "No space left on device" in stderr.splitlines()[-1]
         subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
-        trained(folder)
-        assert_the_same(folder, whole)
+        train_to_end(folder)
+        assert_same_results(folder, uninterrupted)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)

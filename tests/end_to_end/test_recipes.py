@@ -1,4 +1,4 @@
-"""Every recipe is its paper's: its settings beside a table written from the papers, and two steps of training."""
+"""Every recipe has the settings of its paper, as listed in a table here, and trains two steps."""
 
 import json
 from functools import cache
@@ -87,7 +87,7 @@ PAPERS = {
     ),
 }
 GROUNDHOG = PAPERS["tu2016"]
-# What a row has of its own: attention parts and memory, dropout (everywhere / of the readout), the rest by name.
+# Settings of each row: attention parts and memory, dropout (everywhere / in the readout), the rest by name.
 ROWS = {
     "luong2015/base": ("none", (0.0, 0.0), {"fed": False, "reverse": False, "epochs": 10, "halved": 5}),
     "luong2015/base_reverse": ("none", (0.0, 0.0), {"fed": False, "reverse": True, "epochs": 10, "halved": 5}),
@@ -134,7 +134,7 @@ ROWS = {
     "meng2016/nmt_ia_80": ("Additive Interactive", (0.0, 0.5), {"stage": STAR_80, "max_length": 80}),
 }  # fmt: skip
 PARTS = ("score", "window", "history", "coverage", "writing")
-OWN = {
+ROW_KEYS = {
     "reverse": "encoder.reverse",
     "epochs": "trainer.max_epochs",
     "halved": "schedule.after",
@@ -154,31 +154,34 @@ OWN = {
 
 
 @cache
-def recipe(name, *overrides):
+def compose_recipe(name, *overrides):
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         return compose("config", overrides=[f"experiment={name}", *overrides])
 
 
-def kind(node):
+def class_name(node):
     return None if node is None else node["_target_"].split(".")[-1]
 
 
-def initial(node):
+def describe_initialization(node):
     return " ".join(
-        [kind(node["matrix"]), *(f"{node[part].std:g}" for part in ("matrix", "attention") if "std" in node[part])]
+        [
+            class_name(node["matrix"]),
+            *(f"{node[part].std:g}" for part in ("matrix", "attention") if "std" in node[part]),
+        ]
     )
 
 
-def settings_of(config):
+def collect_settings(config):
     size, data = config.size, config.data
     optimizer = config.optimizer
     rates = (optimizer.rho, f"{optimizer.eps:g}") if "rho" in optimizer else (optimizer.lr,)
     return (
-        f"{size.embedding}/{size.hidden}x{size.layers if 'LSTM' in kind(config.encoder) else 1}",
-        kind(config.encoder),
-        kind(config.decoder),
-        initial(config.initialization),
-        " ".join([kind(optimizer), *map(str, rates)]),
+        f"{size.embedding}/{size.hidden}x{size.layers if 'LSTM' in class_name(config.encoder) else 1}",
+        class_name(config.encoder),
+        class_name(config.decoder),
+        describe_initialization(config.initialization),
+        " ".join([class_name(optimizer), *map(str, rates)]),
         data.batches.size,
         data.max_length,
         f"{data.vocabulary.kind} {data.vocabulary.size}",
@@ -187,7 +190,7 @@ def settings_of(config):
     )
 
 
-def selected(config, path):
+def select_setting(config, path):
     for key in path.split("."):
         config = None if config is None else config.get(key)
     return config
@@ -195,35 +198,35 @@ def selected(config, path):
 
 @pytest.mark.parametrize("name", recipes())
 def test_a_recipe_has_its_papers_settings(name):
-    config = recipe(name)
+    config = compose_recipe(name)
     paper, row = name.split("/")
     expected = PAPERS.get(paper) or PAPERS[f"{paper}/{row.split('_')[0]}"]
-    parts, dropout, own = ROWS[name]
+    parts, dropout, row_settings = ROWS[name]
     if row == "groundhog":
         expected = (*GROUNDHOG[:6], expected[6], *GROUNDHOG[7:])
-    if "max_length" in own:
-        expected = (*expected[:6], own["max_length"], *expected[7:])
-    assert dict(zip(SETTINGS, settings_of(config), strict=True)) == dict(zip(SETTINGS, expected, strict=True))
-    present = [kind(config.attention.get(part)) for part in PARTS] + [kind(config.memory)]
+    if "max_length" in row_settings:
+        expected = (*expected[:6], row_settings["max_length"], *expected[7:])
+    assert dict(zip(SETTINGS, collect_settings(config), strict=True)) == dict(zip(SETTINGS, expected, strict=True))
+    present = [class_name(config.attention.get(part)) for part in PARTS] + [class_name(config.memory)]
     assert " ".join(part for part in present if part not in (None, "NoMemory")) == parts.removeprefix("none")
     assert (config.dropout, config.decoder.readout.dropout) == dropout
-    assert {key: selected(config, OWN[key]) for key in own} == own
+    assert {key: select_setting(config, ROW_KEYS[key]) for key in row_settings} == row_settings
     assert config.name == name
     assert config.paper.rows
     assert config.paper.departures.data
 
 
 @pytest.mark.parametrize("name", [name for name in recipes() if name.startswith("wang2016/")])
-def test_wang_predicts_words_as_bahdanau_does(name):
+def test_recipes_of_wang_2016_predict_words_with_a_maxout_layer(name):
     """Wang 2016 §3, Prediction (eq. 9)."""
-    config = recipe(name)
-    assert kind(config.decoder.readout) == "Maxout"
+    config = compose_recipe(name)
+    assert class_name(config.decoder.readout) == "Maxout"
     assert config.decoder.readout.maxout_size == config.size.hidden / 2
 
 
 @pytest.mark.parametrize("name", recipes())
-def test_size_scales_a_recipes_widths_and_nothing_else(name):
-    paper, small = recipe(name), recipe(name, "size=tiny", "data=multi30k")
+def test_size_changes_only_the_widths_of_a_recipe(name):
+    paper, small = compose_recipe(name), compose_recipe(name, "size=tiny", "data=multi30k")
     assert small.size == configured().size
     for key in ("optimizer", "schedule", "loss", "trainer", "dropout", "paper", "fresh"):
         assert small[key] == paper[key], key
@@ -231,7 +234,7 @@ def test_size_scales_a_recipes_widths_and_nothing_else(name):
     assert small.data.batches == paper.data.batches
 
 
-def test_every_table_is_made_of_rows_that_name_it():
+def test_every_table_contains_exactly_the_rows_that_name_it():
     for name in choices("table"):
         with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
             config = compose("config", overrides=[f"+table={name}"], return_hydra_config=True)
@@ -239,7 +242,7 @@ def test_every_table_is_made_of_rows_that_name_it():
         rows = config.hydra.sweeper.params.experiment.replace(" ", "").split(",")
         assert config.tabulated.table == table
         assert sorted(rows) == sorted(
-            row for row in recipes() if row.startswith(paper) and table in recipe(row).paper.rows
+            row for row in recipes() if row.startswith(paper) and table in compose_recipe(row).paper.rows
         )
 
 
@@ -247,13 +250,13 @@ def test_every_table_is_made_of_rows_that_name_it():
 @pytest.mark.parametrize("name", recipes())
 def test_a_recipe_trains_two_steps(name, tmp_path_factory, tmp_path, capfd, monkeypatch):
     arguments = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8")
-    stages = tmp_path_factory.getbasetemp().parent / "pretraining"  # one for all workers
+    stages = tmp_path_factory.getbasetemp().parent / "pretraining"  # one folder for all workers
     arguments += (f"pretraining_folder={stages}", "data.vocabulary.size=120", f"hydra.run.dir={tmp_path}")
-    status, said = answer("train", f"experiment={name}", *arguments, capture=capfd, monkeypatch=monkeypatch)
-    assert status == 0, said
+    status, stderr = answer("train", f"experiment={name}", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 0, stderr
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["status"] == "completed"
     assert summary["steps"] == 2
     assert TrainedRun(str(tmp_path)).config.name == name
-    if recipe(name).pretraining is not None:
+    if compose_recipe(name).pretraining is not None:
         assert summary["initialized_from"]["fresh"]

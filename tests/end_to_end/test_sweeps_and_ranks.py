@@ -1,4 +1,4 @@
-"""Sweeps, and several processes that train one model."""
+"""Sweeps, and training on several ranks."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ import torch
 from commands import ROOT, TWELVE_STEPS, TWO_STEPS, command
 
 
-def test_the_sentence_of_the_readme_sweeps(tmp_path):
+def test_the_sweep_command_of_the_readme_trains_every_job(tmp_path):
     arguments = ("attention=additive,dot,general", "trainer.max_epochs=1", f"hydra.sweep.dir={tmp_path}")
     command("train", "-m", *arguments, *TWELVE_STEPS, "logger=local")
     runs = {path.parent.name.split(",")[0]: json.loads(path.read_text()) for path in tmp_path.glob("*/summary.json")}
@@ -39,7 +39,7 @@ def test_a_failing_job_does_not_stop_the_others_and_fails_the_sweep(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_completed_sweep_is_scored_when_asked_and_not_trained_again(tmp_path):
+def test_a_completed_sweep_is_scored_without_retraining(tmp_path):
     sweep = ("-m", "attention=dot", *TWO_STEPS, "data.tests.test.count=5", f"hydra.sweep.dir={tmp_path}")
     command("train", *sweep)
     (job,) = tmp_path.glob("attention*")
@@ -52,8 +52,8 @@ def test_a_completed_sweep_is_scored_when_asked_and_not_trained_again(tmp_path):
     assert "1 job, 1 completed already" in done.stderr
 
 
-def process_of(text: str) -> int:
-    """The process whose command line holds a text."""
+def find_process(text: str) -> int:
+    """Return the id of the process whose command line contains a text."""
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             try:
@@ -68,9 +68,11 @@ def process_of(text: str) -> int:
 HANG_UP = pytest.param(signal.SIGHUP, marks=pytest.mark.slow)
 
 
-def started(*arguments: str) -> subprocess.Popen:
-    """Listens to Ctrl-C even where the tests were started in a shell's background, which ignores it, and to the end of
-    its terminal even where they are under nohup."""
+def start_training(*arguments: str) -> subprocess.Popen:
+    """Start training with the default handlers of SIGINT and SIGHUP.
+
+    A background shell ignores Ctrl-C, and nohup ignores SIGHUP; child processes would inherit both.
+    """
     return subprocess.Popen(
         [sys.executable, ROOT / "train.py", *arguments],
         cwd=ROOT,
@@ -83,22 +85,22 @@ def started(*arguments: str) -> subprocess.Popen:
     )
 
 
-def weights_of(folder):
+def load_weights(folder):
     return torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
 
 
 @pytest.mark.slow
-def test_a_sweep_started_again_goes_on_with_what_was_killed_and_leaves_alone_what_was_completed(tmp_path):
+def test_a_restarted_sweep_resumes_killed_jobs_and_skips_completed_ones(tmp_path):
     arguments = ("-m", "attention=dot,general", "trainer.max_epochs=30", *TWELVE_STEPS)
     sweep = [sys.executable, ROOT / "train.py", *arguments, f"hydra.sweep.dir={tmp_path}/sweep"]
     running = subprocess.Popen(sweep, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     for line in running.stderr:
         if "epoch 3," in line and "validated" in line:  # epoch 2 is stored
-            os.kill(process_of(f"{tmp_path}/sweep/attention=dot"), signal.SIGKILL)
+            os.kill(find_process(f"{tmp_path}/sweep/attention=dot"), signal.SIGKILL)
             break
-    _, said = running.communicate(timeout=120)
+    _, stderr = running.communicate(timeout=120)
     assert running.returncode == 1
-    assert "error: 1 of 2 jobs failed: attention=dot: killed" in said
+    assert "error: 1 of 2 jobs failed: attention=dot: killed" in stderr
     assert [job["status"] for job in json.loads((tmp_path / "sweep/sweep.json").read_text())["jobs"]] == [
         "interrupted",
         "completed",
@@ -107,15 +109,15 @@ def test_a_sweep_started_again_goes_on_with_what_was_killed_and_leaves_alone_wha
     finished = (completed / "summary.json").read_text()
     done = subprocess.run(sweep, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=120, check=True)
     assert "2 jobs, 1 completed already" in done.stderr
-    assert "epoch 0," not in done.stderr  # but after what was stored
+    assert "epoch 0," not in done.stderr  # training resumes after the checkpoint
     assert (completed / "summary.json").read_text() == finished
     command("train", "attention=dot", "trainer.max_epochs=30", *TWELVE_STEPS, f"hydra.run.dir={tmp_path}/whole")
-    for name, value in weights_of(tmp_path / "whole").items():
-        torch.testing.assert_close(weights_of(killed)[name], value, rtol=0.0, atol=0.0)
+    for name, value in load_weights(tmp_path / "whole").items():
+        torch.testing.assert_close(load_weights(killed)[name], value, rtol=0.0, atol=0.0)
 
 
 @pytest.mark.slow
-def test_two_jobs_of_two_ranks_each_run_at_once(tmp_path):
+def test_two_jobs_of_two_ranks_each_run_in_parallel(tmp_path):
     arguments = ("attention=dot,general", "trainer=ddp_cpu", "trainer.max_epochs=1", "hydra.launcher.n_jobs=2")
     command("train", "-m", *arguments, *TWELVE_STEPS, f"hydra.sweep.dir={tmp_path}")
     runs = {path.parent.name.split(",")[0]: json.loads(path.read_text()) for path in tmp_path.glob("*/summary.json")}
@@ -128,21 +130,21 @@ def test_two_jobs_of_two_ranks_each_run_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM, HANG_UP])
-def test_a_sweep_that_is_told_to_stop_stops_its_jobs_and_says_so(tmp_path, sent):
+def test_a_stop_signal_ends_a_sweep_and_its_jobs_and_records_their_status(tmp_path, sent):
     arguments = ("-m", "attention=dot,general", "trainer.max_epochs=1000", *TWELVE_STEPS, f"hydra.sweep.dir={tmp_path}")
-    running = started(*arguments)
+    running = start_training(*arguments)
     for line in running.stderr:
         if "epoch 1," in line:
             running.send_signal(sent)
             break
-    _, said = running.communicate(timeout=60)
-    assert running.returncode == 128 + sent, said
+    _, stderr = running.communicate(timeout=60)
+    assert running.returncode == 128 + sent, stderr
     assert [job["status"] for job in json.loads((tmp_path / "sweep.json").read_text())["jobs"]] == [
         "interrupted",
         "waiting",
     ]
     with pytest.raises(LookupError):
-        process_of(str(tmp_path))
+        find_process(str(tmp_path))
 
 
 @pytest.mark.slow
@@ -164,16 +166,16 @@ def test_a_table_is_written_row_by_row(tmp_path):
     assert "| RNNsearch* |" in text
     assert "± " in text
     assert "clipping: not said" in text
-    assert not list((tmp_path / "stages").glob("*/summary.json"))  # the rows trained before serve as stages
+    assert not list((tmp_path / "stages").glob("*/summary.json"))  # rows that were trained earlier serve as stages
 
 
 @pytest.mark.slow
-def test_a_run_is_repeated_exactly(tmp_path):
+def test_a_repeated_run_ends_with_the_same_weights(tmp_path):
     command("train", *TWELVE_STEPS, "attention=dot", "trainer.max_epochs=1", f"hydra.run.dir='{tmp_path}/a=b,c'")
     again = command("train", f"run={tmp_path}/a=b,c", f"hydra.run.dir={tmp_path}/again")
     assert "not as in" not in again.stderr
-    for name, value in weights_of(tmp_path / "a=b,c").items():
-        torch.testing.assert_close(weights_of(tmp_path / "again")[name], value, rtol=0.0, atol=0.0)
+    for name, value in load_weights(tmp_path / "a=b,c").items():
+        torch.testing.assert_close(load_weights(tmp_path / "again")[name], value, rtol=0.0, atol=0.0)
     other = command("train", f"run={tmp_path}/again", "seed=2", f"hydra.run.dir={tmp_path}/other")
     assert "not as in" in other.stderr
     assert "seed" in other.stderr
@@ -181,7 +183,7 @@ def test_a_run_is_repeated_exactly(tmp_path):
 
 
 @pytest.mark.parametrize("normalize", ["words", pytest.param("sentences", marks=pytest.mark.slow)])
-def test_two_ranks_learn_what_one_does(tmp_path, normalize):
+def test_two_ranks_train_the_same_weights_as_one(tmp_path, normalize):
     shared = (*TWELVE_STEPS, "trainer.max_epochs=2", "trainer.log_every_n_steps=1", f"loss.normalize={normalize}")
     command("train", *shared, "trainer=cpu", f"hydra.run.dir={tmp_path}/one")
     command("train", *shared, "trainer=ddp_cpu", f"hydra.run.dir={tmp_path}/two")
@@ -198,47 +200,47 @@ def test_two_ranks_learn_what_one_does(tmp_path, normalize):
     for single, double in zip(*scores, strict=True):
         for name in ("valid/loss", "valid/perplexity", "valid/bleu"):
             assert float(double[name]) == pytest.approx(float(single[name]), rel=1e-4), name
-    curves = [values_of(tmp_path / name, "train/loss") for name in ("one", "two")]
+    curves = [read_values(tmp_path / name, "train/loss") for name in ("one", "two")]
     assert len(curves[0]) == 24
     assert curves[0][0] - curves[0][-1] > 0.1
     assert curves[1] == pytest.approx(curves[0], rel=1e-4)
 
 
 @pytest.mark.slow
-def test_a_rank_has_as_many_threads_as_it_is_told(tmp_path, monkeypatch):
-    """Lightning's launcher of ranks would share out all cores, so that one rank had them all."""
+def test_a_rank_uses_the_configured_number_of_threads(tmp_path, monkeypatch):
+    """Lightning's launcher would divide all cores among the ranks, so that one rank gets all of them."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     several = (os.cpu_count() or 1) + 1
     for number, threads in enumerate((1, several)):
         folder = tmp_path / str(number)
         arguments = (f"threads={threads}", "trainer=ddp_cpu", "trainer.devices=1", f"hydra.run.dir={folder}")
         command("train", *TWO_STEPS, *arguments)
-        found = json.loads((folder / "summary.json").read_text())["machine"]
-        assert (found["threads"], found["ranks"]) == (threads, 1)
+        machine = json.loads((folder / "summary.json").read_text())["machine"]
+        assert (machine["threads"], machine["ranks"]) == (threads, 1)
 
 
-def values_of(folder, column):
+def read_values(folder, column):
     with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
         return [float(row[column]) for row in csv.DictReader(file) if row[column]]
 
 
 @pytest.mark.slow
 def test_validation_is_the_same_on_any_number_of_ranks(tmp_path):
-    """Also where a rank has no sentence of the last batch, and where the sentences cannot be shared evenly."""
+    """The cases include a rank without a sentence of the last batch, and an uneven split."""
     command("train", *TWELVE_STEPS, "trainer.max_epochs=4", "optimizer.lr=0.01", f"hydra.run.dir={tmp_path}/learnt")
     shared = (*TWELVE_STEPS, f"init_from={tmp_path}/learnt", "optimizer.lr=0", "data.valid_batches.size=5")
     for ranks in (1, 2, 3):
         where = (f"trainer.devices={ranks}", f"hydra.run.dir={tmp_path}/{ranks}")
         command("train", *shared, "trainer.max_epochs=1", "trainer=ddp_cpu", *where)
     for name in ("valid/bleu", "valid/loss", "valid/perplexity"):
-        (single,), (double,), (triple,) = (values_of(tmp_path / str(ranks), name) for ranks in (1, 2, 3))
+        (single,), (double,), (triple,) = (read_values(tmp_path / str(ranks), name) for ranks in (1, 2, 3))
         assert single > 0
         assert double == pytest.approx(single, rel=1e-12 if name == "valid/bleu" else 1e-6)
         assert triple == pytest.approx(single, rel=1e-12 if name == "valid/bleu" else 1e-6)
 
 
 @pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM, HANG_UP])
-def test_a_run_that_is_told_to_stop_says_it_was_interrupted(tmp_path, sent):
+def test_a_stop_signal_marks_a_run_as_interrupted(tmp_path, sent):
     arguments = (
         "size=tiny",
         "logger=none",
@@ -246,13 +248,13 @@ def test_a_run_that_is_told_to_stop_says_it_was_interrupted(tmp_path, sent):
         "trainer.max_epochs=1000",
         f"hydra.run.dir={tmp_path}",
     )
-    program = started(*arguments)
+    program = start_training(*arguments)
     for line in program.stderr:
-        if "epoch 1" in line and "validated" in line:  # what epoch 0 learnt is stored by then
+        if "epoch 1" in line and "validated" in line:  # the checkpoint of epoch 0 exists by then
             program.send_signal(sent)
             break
-    _, said = program.communicate(timeout=60)
+    _, stderr = program.communicate(timeout=60)
     assert program.returncode == 128 + sent
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "interrupted"
     assert (tmp_path / "checkpoints" / "last.ckpt").is_file()
-    assert "Traceback" not in said
+    assert "Traceback" not in stderr

@@ -1,4 +1,4 @@
-"""Train, evaluate, translate: real commands on a tiny model, and everything they leave behind."""
+"""Train, evaluate and translate: real commands on a tiny model, and the files they write."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ from nmt.translate.loading import make_translator
 TINY = ("size=tiny", "data.train.count=1500", "data.valid.count=40", "data.tests.test.count=30", "data.batches.size=25")
 
 
-pytestmark = pytest.mark.xdist_group("the whole road")  # they share what the fixtures make
+pytestmark = pytest.mark.xdist_group("the whole road")  # the tests share module fixtures
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def run(tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_run_leaves_what_it_promises(run):
+def test_a_run_writes_its_summary_checkpoints_and_log(run):
     summary = json.loads((run / "summary.json").read_text())
     assert summary["status"] == "completed"
     assert summary["steps"] == 120
@@ -51,7 +51,7 @@ def test_a_run_leaves_what_it_promises(run):
         assert (run / name).is_file(), name
 
 
-def test_metrics_are_logged_and_learning_shows(run):
+def test_metrics_are_logged_and_the_loss_falls(run):
     rows = list(csv.DictReader((run / "metrics.csv").open()))
     losses = [float(row["train/loss"]) for row in rows if row["train/loss"]]
     perplexities = [float(row["valid/perplexity"]) for row in rows if row["valid/perplexity"]]
@@ -64,7 +64,7 @@ def test_metrics_are_logged_and_learning_shows(run):
     assert float(words[0]["valid/perplexity"]) == pytest.approx(np.exp(float(words[0]["valid/loss"])))
 
 
-def test_the_offline_wandb_file_holds_metrics_translations_and_heatmaps(run):
+def test_the_offline_wandb_file_contains_metrics_translations_and_heatmaps(run):
     logged = offline_wandb.read(run)
     history = logged["history"]
     rows = [row for row in csv.DictReader((run / "metrics.csv").open()) if row["valid/bleu"]]
@@ -84,16 +84,16 @@ def test_the_offline_wandb_file_holds_metrics_translations_and_heatmaps(run):
     assert logged["exit_code"] == 0
     assert logged["run"]["job_type"] == "training"
     assert {"attention=additive", "decoder=conditional", "data=toy", "size=tiny"} <= set(logged["run"]["tags"])
-    assert not any(tag.startswith("memory") for tag in logged["run"]["tags"])  # there is none
+    assert not any(tag.startswith("memory") for tag in logged["run"]["tags"])  # the model has no memory
 
 
-def test_checkpoints_are_plain_and_enough_to_translate(run, tmp_path):
+def test_a_checkpoint_alone_is_enough_to_translate(run, tmp_path):
     stored = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
     assert set(stored["nmt"]) == {"config", "vocabularies"}
     alone = tmp_path / "alone.ckpt"
     alone.write_bytes((run / "checkpoints" / "best.ckpt").read_bytes())
-    said = command("translate", f"run={alone}", stdin=b"Gurcu pu ma\n", cwd=tmp_path).stdout
-    assert said == command("translate", f"run={run}", stdin=b"Gurcu pu ma\n").stdout
+    output = command("translate", f"run={alone}", stdin=b"Gurcu pu ma\n", cwd=tmp_path).stdout
+    assert output == command("translate", f"run={run}", stdin=b"Gurcu pu ma\n").stdout
 
 
 def test_evaluation_scores_and_stores_a_test_set(run):
@@ -112,7 +112,7 @@ def test_evaluation_scores_and_stores_a_test_set(run):
     np.testing.assert_allclose(alignments["7"].sum(1), 1.0, atol=0.01)
 
 
-def test_evaluating_the_validation_set_gives_what_training_saw(run):
+def test_evaluating_the_validation_set_repeats_the_scores_of_training(run):
     scores = json.loads(
         command("evaluate", f"run={run}/checkpoints/last.ckpt", "data.test=valid", "beam=1", "as_json=true").stdout
     )
@@ -127,12 +127,12 @@ def test_evaluation_shows_translations_with_their_alignments(run):
     assert (run / "test" / "alignment_1.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_scores_come_last_and_no_file_is_seen_half_written(run, tmp_path, monkeypatch):
+def test_scores_are_written_last_and_every_file_is_atomic(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    keys = {"run": str(run), "output": 2024, "device": "cpu", "show": 0}  # KEY=VALUE makes a number of it
+    keys = {"run": str(run), "output": 2024, "device": "cpu", "show": 0}  # KEY=VALUE parses 2024 as a number
     settings, folder = OmegaConf.merge(load_defaults("evaluate"), keys), tmp_path / "2024" / "test"
     alignments = folder / "alignments.npz"
-    alignments.mkdir(parents=True)  # so that it cannot be written
+    alignments.mkdir(parents=True)  # a folder of this name blocks the write
     with pytest.raises(IsADirectoryError):
         evaluate(settings, ["data.tests.test.count=2"])
     assert not (folder / "scores.json").exists()
@@ -145,7 +145,7 @@ def test_scores_come_last_and_no_file_is_seen_half_written(run, tmp_path, monkey
     assert (folder / "scores.json").is_file()
 
 
-def test_translation_keeps_lines_and_order_whatever_comes(run):
+def test_translation_keeps_line_count_and_order_for_any_input(run):
     text = b"Gurcu pu ma\n\n\xff\xfe ma\nGurcu pu ma\n" + b"ma " * 300 + b"\n</s> <pad>\n"
     done = command("translate", f"run={run}", "beam=2", stdin=text)
     lines = done.stdout.split("\n")
@@ -155,17 +155,17 @@ def test_translation_keeps_lines_and_order_whatever_comes(run):
     assert "standard input, line 3: not UTF-8" in done.stderr
 
 
-def test_a_wider_beam_finds_translations_the_model_likes_at_least_as_well(run):
+def test_a_wider_beam_finds_more_probable_translations(run):
     lines = [line.source for line in ToyPairs("test", 60)]
     translator = make_translator(TrainedRun(str(run)), "cpu")
     greedy, wide = (
-        [found[0].log_probability for found in translator(lines, Search(beam=beam, length_penalty=0.0))]
+        [nbest[0].log_probability for nbest in translator(lines, Search(beam=beam, length_penalty=0.0))]
         for beam in (1, 5)
     )
     assert np.mean(wide) > np.mean(greedy)
 
 
-def test_n_best_lists_and_alignments_are_written_as_moses_writes_them(run):
+def test_n_best_lists_and_alignments_have_the_moses_format(run):
     done = command("translate", f"run={run}", "beam=3", "nbest=2", "alignments=true", stdin=b"Gurcu pu ma\n\nma pu\n")
     fields = [line.split(" ||| ") for line in done.stdout.strip().split("\n")]
     assert [field[0] for field in fields] == ["0", "0", "2", "2"]
@@ -174,7 +174,7 @@ def test_n_best_lists_and_alignments_are_written_as_moses_writes_them(run):
         assert len(linked.split()) == len(text.split())
 
 
-def test_a_run_repeats_itself_bit_for_bit(run, tmp_path):
+def test_a_run_is_reproducible_bit_for_bit(run, tmp_path):
     again = tmp_path / "again"
     command("train", *TINY, "trainer.max_epochs=2", "logger=none", f"hydra.run.dir={again}")
     first, second = (torch.load(folder / "checkpoints/last.ckpt", weights_only=True) for folder in (run, again))
@@ -184,17 +184,19 @@ def test_a_run_repeats_itself_bit_for_bit(run, tmp_path):
 @pytest.mark.parametrize(
     "stop", [pytest.param(60, id="after an epoch", marks=pytest.mark.slow), pytest.param(77, id="within an epoch")]
 )
-def test_a_stopped_run_goes_on_from_its_checkpoint_as_if_never_stopped(run, tmp_path, stop):
+def test_resumed_run_ends_with_the_same_weights(run, tmp_path, stop):
     halves = tmp_path / "halves"
     shared = (*TINY, "logger=none", f"hydra.run.dir={halves}", "trainer.max_epochs=2")
     command("train", *shared, f"trainer.max_steps={stop}")
     command("train", *shared, f"ckpt_path={halves}/checkpoints/last.ckpt")
-    whole, joined = (torch.load(folder / "checkpoints/last.ckpt", weights_only=True) for folder in (run, halves))
-    assert joined["global_step"] == whole["global_step"] == 120
-    assert all(torch.equal(value, joined["state_dict"][name]) for name, value in whole["state_dict"].items())
+    uninterrupted, joined = (
+        torch.load(folder / "checkpoints/last.ckpt", weights_only=True) for folder in (run, halves)
+    )
+    assert joined["global_step"] == uninterrupted["global_step"] == 120
+    assert all(torch.equal(value, joined["state_dict"][name]) for name, value in uninterrupted["state_dict"].items())
 
 
-def test_a_crafted_checkpoint_runs_nothing(run, tmp_path):
+def test_a_crafted_checkpoint_runs_no_code(run, tmp_path):
     stored = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
     for target in ("os.system", "nmt.model.encoder.torch.hub.load", "nmt.system.files.write_text"):
         stored["nmt"]["config"]["model"]["encoder"] = {"_target_": target, "command": f"touch {tmp_path}/ran"}
@@ -208,113 +210,113 @@ def test_a_crafted_checkpoint_runs_nothing(run, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-OWN_SIDES = {"source": "en", "target": "de"}
+USER_LANGUAGES = {"source": "en", "target": "de"}
 
 
-def own_files(folder: Path) -> list[str]:
-    """The settings of a run on them."""
+def write_user_files(folder: Path) -> list[str]:
+    """Write training and validation text, and return the settings of a run on them."""
     for name, count in (("train", 40), ("dev", 6)):
         (folder / f"{name}.en").write_text("".join(f"A man, number {n}.\n" for n in range(count)))
         (folder / f"{name}.de").write_text("".join(f"Ein Mann, Nummer {n}.\n" for n in range(count)))
     settings = ["size=tiny", "debug=steps", "logger=none", "data=text", f"hydra.run.dir={folder}/run"]
     settings += ["data.vocabulary.kind=bpe", "data.vocabulary.size=80"]
-    for side, language in OWN_SIDES.items():
+    for side, language in USER_LANGUAGES.items():
         settings += [f"data.{side}.language={language}", f"data.{side}.tokenizer=moses"]
         settings += [f"data.train.{side}={folder}/train.{language}", f"data.valid.{side}={folder}/dev.{language}"]
     return settings
 
 
 @pytest.fixture(scope="module")
-def of_own_files(tmp_path_factory) -> Path:
-    """A run on a user's own files, of which nothing is left; only the run is needed any more."""
+def user_run(tmp_path_factory) -> Path:
+    """A run trained on a user's files, which are then deleted because only the run is needed."""
     folder = tmp_path_factory.mktemp("own")
-    settings = own_files(folder)
-    said = command("train", *settings, cwd=folder).stderr
-    assert "valid: of 6 sentences, the training text contains 6 sources, 6 targets and 6 pairs" in said
+    settings = write_user_files(folder)
+    stderr = command("train", *settings, cwd=folder).stderr
+    assert "valid: of 6 sentences, the training text contains 6 sources, 6 targets and 6 pairs" in stderr
     for path in [*folder.glob("*.en"), *folder.glob("*.de")]:
         path.unlink()
     return folder / "run"
 
 
-def evaluated_on_news(run: Path, folder: Path, sources: list[str], targets: list[str], *further: str, check=True):
-    """What the command says; the files lie in `folder`."""
-    texts = dict(zip(OWN_SIDES, (sources, targets), strict=True))
-    files = {side: folder / f"news.{language}" for side, language in OWN_SIDES.items()}
+def evaluate_on_news(run: Path, folder: Path, sources: list[str], targets: list[str], *further: str, check=True):
+    """Write a test set to `folder`, evaluate the run on it and return the finished process."""
+    texts = dict(zip(USER_LANGUAGES, (sources, targets), strict=True))
+    files = {side: folder / f"news.{language}" for side, language in USER_LANGUAGES.items()}
     for side, lines in texts.items():
         files[side].write_text("".join(f"{line}\n" for line in lines))
     news = [f"data.tests.news.{side}={path}" for side, path in files.items()]
     return command("evaluate", f"run={run}", *news, "data.test=news", *further, check=check, cwd=folder)
 
 
-def test_a_run_is_gone_on_with_over_other_texts_where_asked_and_never_over_other_words(tmp_path):
-    settings = [*own_files(tmp_path), "trainer.max_steps=4"]
+def test_resume_accepts_changed_texts_and_refuses_changed_vocabularies(tmp_path):
+    settings = [*write_user_files(tmp_path), "trainer.max_steps=4"]
     command("train", *settings, "trainer.max_steps=2", cwd=tmp_path)
-    said = {name: (tmp_path / "run" / name).read_text() for name in ("summary.json", ".hydra/overrides.yaml")}
+    before = {name: (tmp_path / "run" / name).read_text() for name in ("summary.json", ".hydra/overrides.yaml")}
     with (tmp_path / "dev.en").open("a") as source, (tmp_path / "dev.de").open("a") as target:
         source.write("Another man.\n")
         target.write("Ein anderer Mann.\n")
     refused = command("train", *settings, cwd=tmp_path, check=False)
     assert "holds a run on other data (texts of data.train or data.valid changed)" in refused.stderr
-    assert said == {name: (tmp_path / "run" / name).read_text() for name in said}
+    assert before == {name: (tmp_path / "run" / name).read_text() for name in before}
     command("train", *settings, "resume=true", cwd=tmp_path)
-    told = {name: (tmp_path / "run" / name).read_text() for name in ("summary.json", "target.tokenizer.json")}
-    summary = json.loads(told["summary.json"])
+    resumed = {name: (tmp_path / "run" / name).read_text() for name in ("summary.json", "target.tokenizer.json")}
+    summary = json.loads(resumed["summary.json"])
     assert (summary["steps"], summary["went_on_with"]) == (4, f"{tmp_path}/run/checkpoints/last.ckpt")
     (tmp_path / "train.de").write_text((tmp_path / "train.de").read_text().replace("Nummer", "Ziffer"))
     refused = command("train", *settings, "trainer.max_steps=6", "resume=true", cwd=tmp_path, check=False)
     assert "last.ckpt: is of other vocabularies than those of the data" in refused.stderr
-    assert told == {name: (tmp_path / "run" / name).read_text() for name in told}
+    assert resumed == {name: (tmp_path / "run" / name).read_text() for name in resumed}
 
 
-def test_a_users_own_files_go_the_whole_road(of_own_files, tmp_path):
+def test_a_users_files_are_trained_on_and_evaluated(user_run, tmp_path):
     lines = ([f"A man, number {n}." for n in range(5)], [f"Ein Mann, Nummer {n}." for n in range(5)])
-    found = json.loads(evaluated_on_news(of_own_files, tmp_path, *lines, "as_json=true").stdout)
-    assert found["sentences"] == 5
-    assert "tok:13a" in found["scores"]["bleu"]["signature"]
-    assert len((of_own_files / "news" / "hypotheses.txt").read_text().split("\n")) == 6
-    done = command("evaluate", f"run={of_own_files}", "data.test=new", check=False, cwd=tmp_path)
+    scores = json.loads(evaluate_on_news(user_run, tmp_path, *lines, "as_json=true").stdout)
+    assert scores["sentences"] == 5
+    assert "tok:13a" in scores["scores"]["bleu"]["signature"]
+    assert len((user_run / "news" / "hypotheses.txt").read_text().split("\n")) == 6
+    done = command("evaluate", f"run={user_run}", "data.test=new", check=False, cwd=tmp_path)
     assert done.stderr.strip().split("\n")[-1] == "error: data.test=new: no such test set. Fix: choose valid"
 
 
-def test_a_test_set_may_have_further_references(of_own_files, tmp_path):
+def test_a_test_set_may_have_several_references(user_run, tmp_path):
     sources, targets = [f"A man, number {n}." for n in range(5)], [f"Ein Mann, Nummer {n}." for n in range(5)]
-    evaluated_on_news(of_own_files, tmp_path, sources, targets)
-    hypotheses = (of_own_files / "news" / "hypotheses.txt").read_text().splitlines()
+    evaluate_on_news(user_run, tmp_path, sources, targets)
+    hypotheses = (user_run / "news" / "hypotheses.txt").read_text().splitlines()
     others = [[f"{line} {number}".strip() for line in hypotheses] for number in (1, 2)]
     for number, lines in enumerate(others, start=1):
         (tmp_path / f"other{number}.de").write_text("".join(f"{line}\n" for line in lines))
     further = f"data.tests.news.references=[{tmp_path}/other1.de,{tmp_path}/other2.de]"
-    done = evaluated_on_news(of_own_files, tmp_path, sources, targets, further, "as_json=true")
-    found = json.loads(done.stdout)["scores"]["bleu"]
-    assert "nrefs:3" in found["signature"]
-    assert found["score"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets, *others]).score)
-    assert read_evaluation(of_own_files / "news").references == [targets, *others]
+    done = evaluate_on_news(user_run, tmp_path, sources, targets, further, "as_json=true")
+    bleu = json.loads(done.stdout)["scores"]["bleu"]
+    assert "nrefs:3" in bleu["signature"]
+    assert bleu["score"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets, *others]).score)
+    assert read_evaluation(user_run / "news").references == [targets, *others]
 
 
-def test_a_line_that_is_too_long_is_translated_in_parts(of_own_files, tmp_path):
+def test_a_line_that_is_too_long_is_translated_in_parts(user_run, tmp_path):
     sources = ["A man, number 1.", " ".join(["A man, number 2."] * 60), "A man, number 3."]
-    done = evaluated_on_news(of_own_files, tmp_path, sources, ["Ein Mann."] * 3, "as_json=true")
+    done = evaluate_on_news(user_run, tmp_path, sources, ["Ein Mann."] * 3, "as_json=true")
     assert json.loads(done.stdout)["in_parts"] == 1
     assert "news: 1 of 3 sentences have more than 200 words or pieces and were translated in parts" in done.stderr
-    _, whole, _ = map(json.loads, (of_own_files / "news" / "sentences.jsonl").read_text().splitlines())
-    assert whole["source_words"] == ["A", "man", ",", "number", "2", "."] * 60
+    _, long_sentence, _ = map(json.loads, (user_run / "news" / "sentences.jsonl").read_text().splitlines())
+    assert long_sentence["source_words"] == ["A", "man", ",", "number", "2", "."] * 60
 
 
-def test_what_preprocessing_leaves_nothing_of_has_an_empty_translation(of_own_files, tmp_path):
-    bell = "\x07"  # Moses leaves nothing of it
-    done = evaluated_on_news(of_own_files, tmp_path, ["A man, number 1.", bell, "A man."], ["Ein Mann."] * 3)
+def test_a_source_emptied_by_preprocessing_has_an_empty_translation(user_run, tmp_path):
+    bell = "\x07"  # Moses removes this character
+    done = evaluate_on_news(user_run, tmp_path, ["A man, number 1.", bell, "A man."], ["Ein Mann."] * 3)
     assert "news: 1 of 3 sources are empty after preprocessing; their translations are empty" in done.stderr
-    assert (of_own_files / "news" / "hypotheses.txt").read_text().split("\n")[1] == ""
-    stored = json.loads((of_own_files / "news" / "scores.json").read_text())
+    assert (user_run / "news" / "hypotheses.txt").read_text().split("\n")[1] == ""
+    stored = json.loads((user_run / "news" / "scores.json").read_text())
     assert (stored["sentences"], stored["empty_sources"]) == (3, 1)
     assert np.isfinite(stored["scores"]["perplexity"])
     assert done.stdout.count("heatmap") == 2
-    done = evaluated_on_news(of_own_files, tmp_path, [bell] * 3, ["Ein Mann."] * 3, check=False)
+    done = evaluate_on_news(user_run, tmp_path, [bell] * 3, ["Ein Mann."] * 3, check=False)
     assert "error: data.test=news: all sources are empty after preprocessing" in done.stderr
 
 
 @pytest.mark.slow
-def test_several_runs_translate_and_are_scored_as_one(run, tmp_path):
+def test_several_runs_translate_and_are_scored_as_an_ensemble(run, tmp_path):
     twice = f"runs=[{run},{run}/checkpoints/last.ckpt]"
     shared = ("data.tests.test.count=20", "beam=2", "as_json=true")
     scores = json.loads(command("evaluate", twice, f"output={tmp_path}/both", *shared).stdout)
@@ -333,7 +335,7 @@ def test_several_runs_translate_and_are_scored_as_one(run, tmp_path):
         assert message in command("translate", *wrong, stdin=line, check=False).stderr
 
 
-def test_runs_with_other_words_are_not_mixed(run, tmp_path):
+def test_runs_with_different_vocabularies_cannot_form_an_ensemble(run, tmp_path):
     command(
         "train",
         *TINY,
@@ -342,5 +344,5 @@ def test_runs_with_other_words_are_not_mixed(run, tmp_path):
         "logger=none",
         f"hydra.run.dir={tmp_path}/other",
     )
-    said = command("translate", f"runs=[{run},{tmp_path}/other]", stdin=b"a\n", check=False).stderr
-    assert f"runs: {run} and {tmp_path}/other have different source vocabularies" in said
+    stderr = command("translate", f"runs=[{run},{tmp_path}/other]", stdin=b"a\n", check=False).stderr
+    assert f"runs: {run} and {tmp_path}/other have different source vocabularies" in stderr

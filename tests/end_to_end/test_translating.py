@@ -1,4 +1,4 @@
-"""What users do with trained models: files and pipes, rare words, given translations, and models put together."""
+"""Translation with trained models: files and pipes, rare words, given translations, averaged checkpoints."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ TINY = ("size=tiny", "data.train.count=1500", "data.valid.count=40", "data.tests
 LEARNS = ("trainer.max_epochs=10", "optimizer.lr=0.005", "dropout=0.0")
 LINES = [line.source for line in ToyPairs("test", 25)]
 
-pytestmark = pytest.mark.xdist_group("translating")  # they share what the fixtures make
+pytestmark = pytest.mark.xdist_group("translating")  # the tests share module fixtures
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +41,20 @@ def translator(run) -> TextTranslator:
     return make_translator(TrainedRun(str(run)), "cpu")
 
 
-def as_text(lines):
+def encode_lines(lines):
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def test_the_settings_files_name_every_setting_of_a_search_with_its_default():
+def test_the_settings_files_list_every_search_setting_with_its_default():
     assert build_search(load_defaults("translate")) == build_search(load_defaults("evaluate")) == Search()
 
 
-def test_files_plain_and_packed_give_what_pipes_give(run, tmp_path):
-    piped = command("translate", f"run={run}", "beam=2", stdin=as_text(LINES)).stdout
+def test_plain_and_compressed_files_translate_like_pipes(run, tmp_path):
+    piped = command("translate", f"run={run}", "beam=2", stdin=encode_lines(LINES)).stdout
     assert piped.count("\n") == 25
-    (tmp_path / "plain").write_bytes(as_text(LINES))
-    (tmp_path / "packed.gz").write_bytes(gzip.compress(as_text(LINES)))
-    (tmp_path / "packed.zst").write_bytes(zstandard.compress(as_text(LINES)))
+    (tmp_path / "plain").write_bytes(encode_lines(LINES))
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(encode_lines(LINES)))
+    (tmp_path / "packed.zst").write_bytes(zstandard.compress(encode_lines(LINES)))
     unpack = {
         "out": bytes,
         "out.gz": gzip.decompress,
@@ -65,7 +65,7 @@ def test_files_plain_and_packed_give_what_pipes_give(run, tmp_path):
         written = (tmp_path / target).read_bytes()
         assert unpack[target](written).decode() == piped
         assert not (tmp_path / f"{target}.part").exists()
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(as_text(LINES))[:100])
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(encode_lines(LINES))[:100])
     done = command("translate", f"run={run}", f"input={tmp_path}/cut.gz", f"output={tmp_path}/cut", check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {tmp_path}/cut.gz, after line ")
@@ -74,8 +74,8 @@ def test_files_plain_and_packed_give_what_pipes_give(run, tmp_path):
     assert f"error: output={tmp_path}/plain/where: cannot be written" in done.stderr
 
 
-def test_json_has_a_line_for_each_line_with_words_scores_and_alignments(run, translator):
-    text = as_text(["", LINES[0], "  "])
+def test_json_has_one_line_per_source_with_words_scores_and_alignments(run, translator):
+    text = encode_lines(["", LINES[0], "  "])
     done = command("translate", f"run={run}", "format=json", "nbest=3", "alignments=true", stdin=text)
     first, second, third = map(json.loads, done.stdout.splitlines())
     assert first == {"line": 1, "source": "", "translations": []}
@@ -83,18 +83,23 @@ def test_json_has_a_line_for_each_line_with_words_scores_and_alignments(run, tra
     assert second["source"] == LINES[0]
     (expected,) = translator(LINES[:1], Search(nbest=3))
     assert len(second["translations"]) == 3
-    for said, known in zip(second["translations"], expected, strict=True):
-        assert len(said["words"]) == len(said["word_scores"]) == len(said["alignment"])
-        assert sum(said["word_scores"]) == pytest.approx(said["log_probability"], abs=1e-3)
-        assert said["score"] == pytest.approx(known.score, abs=1e-4)
-        assert said["source_words"] == known.source
-        np.testing.assert_allclose(np.array(said["alignment"]).sum(1), 1.0, atol=0.01)
+    for translation, known in zip(second["translations"], expected, strict=True):
+        assert len(translation["words"]) == len(translation["word_scores"]) == len(translation["alignment"])
+        assert sum(translation["word_scores"]) == pytest.approx(translation["log_probability"], abs=1e-3)
+        assert translation["score"] == pytest.approx(known.score, abs=1e-4)
+        assert translation["source_words"] == known.source
+        np.testing.assert_allclose(np.array(translation["alignment"]).sum(1), 1.0, atol=0.01)
 
 
-def test_long_lines_are_translated_in_parts_and_nothing_is_lost(run, translator):
+def test_long_lines_are_translated_in_parts_without_losing_words(run, translator):
     long = " ".join(LINES[:6])  # each ends with a full stop or a question mark
     done = command(
-        "translate", f"run={run}", "beam=2", "longest_line=25", "format=json", stdin=as_text([LINES[0], long, LINES[1]])
+        "translate",
+        f"run={run}",
+        "beam=2",
+        "longest_line=25",
+        "format=json",
+        stdin=encode_lines([LINES[0], long, LINES[1]]),
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["line"] for answer in answers] == [1, 2, 3]
@@ -102,16 +107,16 @@ def test_long_lines_are_translated_in_parts_and_nothing_is_lost(run, translator)
     assert "line 1:" not in done.stderr
     (joined,) = answers[1]["translations"]
     assert joined["source_words"] == long.split()
-    (whole,) = translator.translate_lines([(long, None)], Search(beam=2), max_pieces=25)
-    alone = list(translator((part for part in parts_of(long, 25)), Search(beam=2)))
-    assert whole.translations[0].words == " ".join(best.words for (best,) in alone)
-    assert whole.translations[0].alignment.shape == (len(whole.translations[0].target), len(long.split()))
+    (joined_line,) = translator.translate_lines([(long, None)], Search(beam=2), max_pieces=25)
+    alone = list(translator((part for part in split_line(long, 25)), Search(beam=2)))
+    assert joined_line.translations[0].words == " ".join(best.words for (best,) in alone)
+    assert joined_line.translations[0].alignment.shape == (len(joined_line.translations[0].target), len(long.split()))
     offset = len(alone[0][0].word_alignment().T)
-    assert (whole.translations[0].alignment[: len(alone[0][0].words.split()), offset:] == 0).all()
+    assert (joined_line.translations[0].alignment[: len(alone[0][0].words.split()), offset:] == 0).all()
 
 
-def parts_of(line, longest):
-    """As long as they fit, cut after the last mark in the second half."""
+def split_line(line, longest):
+    """Split a line into the longest parts that fit, after the last punctuation mark of the second half."""
     words, parts = line.split(), []
     while len(words) > longest:
         at = max(n for n in range(13, longest + 1) if words[n - 1] in ".?")
@@ -120,32 +125,32 @@ def parts_of(line, longest):
     return [*parts, " ".join(words)]
 
 
-def test_memory_and_order_do_not_depend_on_how_many_lines_are_read_ahead(translator):
+def test_read_ahead_is_bounded_and_keeps_translations_and_order(translator):
     how = Search(beam=2)
     numbered = [(line, None) for line in [*LINES, "", *LINES[:3]]]
     together = [line.translations for line in translator.translate_lines(numbered, how)]
     drawn = 0
 
-    def watched():
+    def count_lines():
         nonlocal drawn
         for line in numbered:
             drawn += 1
             yield line
 
-    for number, line in enumerate(translator.translate_lines(watched(), how, batch_size=2, read_ahead=2)):
+    for number, line in enumerate(translator.translate_lines(count_lines(), how, batch_size=2, read_ahead=2)):
         assert drawn <= number + 5
         assert [best.words for best in line.translations] == [best.words for best in together[number]]
 
 
-def test_translations_begin_with_the_words_a_file_asks_for(run, tmp_path):
+def test_translations_begin_with_the_prefixes_of_a_file(run, tmp_path):
     prefix = ["vax", "zan"]  # two frequent words of the language
     (tmp_path / "prefixes").write_text(f"{' '.join(prefix)}\n\n")
     prefixes = f"prefixes={tmp_path}/prefixes"
-    done = command("translate", f"run={run}", "unknown=keep", prefixes, stdin=as_text(LINES[:2]))
-    free = command("translate", f"run={run}", "unknown=keep", stdin=as_text(LINES[:2]))
+    done = command("translate", f"run={run}", "unknown=keep", prefixes, stdin=encode_lines(LINES[:2]))
+    free = command("translate", f"run={run}", "unknown=keep", stdin=encode_lines(LINES[:2]))
     assert done.stdout.splitlines()[0].split()[:2] == prefix
     assert done.stdout.splitlines()[1] == free.stdout.splitlines()[1]
-    done = command("translate", f"run={run}", prefixes, stdin=as_text(LINES[:3]), check=False)
+    done = command("translate", f"run={run}", prefixes, stdin=encode_lines(LINES[:3]), check=False)
     assert f"{tmp_path}/prefixes has fewer lines" in done.stderr
 
 
@@ -156,23 +161,23 @@ class Table:
         return {"Gurcu": "GURCU"}.get(word)
 
 
-def test_unknown_words_are_copied_or_translated_where_the_alignment_points(translator):
-    (found,) = translator(["Gurcu pu ma"], Search(beam=1))
+def test_unknown_words_are_copied_or_translated_by_alignment(translator):
+    (nbest,) = translator(["Gurcu pu ma"], Search(beam=1))
     language = translator.languages.target
     alignment = np.zeros((3, 4), dtype=np.float32)
-    alignment[0, 3] = alignment[0, 0] = 0.4  # the end symbol is no word to point at
+    alignment[0, 3] = alignment[0, 0] = 0.4  # the end symbol is never copied
     alignment[1, 1], alignment[2, 2] = 1.0, 1.0
-    said = found[0]._replace(
+    translation = nbest[0]._replace(
         source=["Gurcu", "pu", "Zuzu", "</s>"], target=["<unk>", "vax", "<unk>"], words="<unk> vax <unk>"
     )
-    said = said._replace(alignment=alignment, text="", has_end=Sides(source=True, target=False))
-    assert UnknownWords(language, None)(said).words == "Gurcu vax Zuzu"
-    assert UnknownWords(language, Table())(said).text == "GURCU vax Zuzu"
-    nowhere = said._replace(alignment=np.zeros_like(alignment))
+    translation = translation._replace(alignment=alignment, text="", has_end=Sides(source=True, target=False))
+    assert UnknownWords(language, None)(translation).words == "Gurcu vax Zuzu"
+    assert UnknownWords(language, Table())(translation).text == "GURCU vax Zuzu"
+    nowhere = translation._replace(alignment=np.zeros_like(alignment))
     assert UnknownWords(language, Table())(nowhere).target == ["<unk>", "vax", "<unk>"]
 
 
-def test_names_are_copied_and_scores_tell_before_from_after(run, tmp_path):
+def test_names_are_copied_and_scored_before_and_after_copying(run, tmp_path):
     kept, copied = (
         json.loads(command("evaluate", f"run={run}", f"unknown={how}", "beam=2", "as_json=true").stdout)
         for how in ("keep", "copy")
@@ -184,8 +189,8 @@ def test_names_are_copied_and_scores_tell_before_from_after(run, tmp_path):
     assert "⁇" not in (run / "test" / "hypotheses.txt").read_text()
 
 
-def test_a_word_table_is_learned_once_and_kept_with_the_run(run):
-    line = as_text(LINES[:3])
+def test_a_word_table_is_learned_once_and_stored_with_the_run(run):
+    line = encode_lines(LINES[:3])
     done = command("translate", f"run={run}", "unknown=translate", stdin=line)
     assert "learning it from the training text" in done.stderr
     table = TrainedRun(str(run)).word_table()
@@ -198,39 +203,39 @@ def test_a_word_table_is_learned_once_and_kept_with_the_run(run):
     assert "learning" not in again.stderr
 
 
-def test_given_translations_are_scored_word_for_word(run, translator, tmp_path):
+def test_given_translations_are_scored_word_by_word(run, translator, tmp_path):
     pairs = [SentencePair(line.source, line.target) for line in ToyPairs("test", 70)]
     for side in range(2):
-        (tmp_path / f"side{side}").write_bytes(as_text([pair[side] for pair in pairs]))
+        (tmp_path / f"side{side}").write_bytes(encode_lines([pair[side] for pair in pairs]))
     files = f"score=[{tmp_path}/side0,{tmp_path}/side1]"
     given = [json.loads(line) for line in command("evaluate", f"run={run}", files, "as_json=true").stdout.splitlines()]
     assert [len(one["word_scores"]) for one in given] == [len(pair.target.split()) + 1 for pair in pairs]
     assert [len(one["alignment"][0]) for one in given] == [len(pair.source.split()) + 1 for pair in pairs]
     plain = [line.split("\t") for line in command("evaluate", f"run={run}", files).stdout.splitlines()]
     assert [float(total) for total, _ in plain] == pytest.approx([one["log_probability"] for one in given], abs=1e-3)
-    (found,) = translator([pairs[5].source], Search(beam=1, longest_ratio=3.0))
-    (own,) = score_translations(translator, iter([SentencePair(pairs[5].source, found[0].words)]))
-    assert own.log_probability == pytest.approx(found[0].log_probability, abs=1e-4)
-    np.testing.assert_allclose(own.alignment, found[0].alignment, atol=1e-5)
-    (tmp_path / "side1").write_bytes(as_text(["one"]))
+    (nbest,) = translator([pairs[5].source], Search(beam=1, longest_ratio=3.0))
+    (scored,) = score_translations(translator, iter([SentencePair(pairs[5].source, nbest[0].words)]))
+    assert scored.log_probability == pytest.approx(nbest[0].log_probability, abs=1e-4)
+    np.testing.assert_allclose(scored.alignment, nbest[0].alignment, atol=1e-5)
+    (tmp_path / "side1").write_bytes(encode_lines(["one"]))
     done = command("evaluate", f"run={run}", files, check=False)
     assert f"{tmp_path}/side1 ends after line 1, {tmp_path}/side0 goes on" in done.stderr
 
 
-def test_an_n_best_list_is_ranked_anew(run, tmp_path):
+def test_an_n_best_list_is_rescored(run, tmp_path):
     source, nbest = tmp_path / "source", tmp_path / "nbest"
-    source.write_bytes(as_text(LINES[:3]))
-    own = command("translate", f"run={run}", "nbest=4", "unknown=keep", stdin=as_text(LINES[:3])).stdout
-    nbest.write_text("".join(" ||| ".join([*line.split(" ||| ")[:2], "-1.0\n"]) for line in own.splitlines()))
+    source.write_bytes(encode_lines(LINES[:3]))
+    hypotheses = command("translate", f"run={run}", "nbest=4", "unknown=keep", stdin=encode_lines(LINES[:3])).stdout
+    nbest.write_text("".join(" ||| ".join([*line.split(" ||| ")[:2], "-1.0\n"]) for line in hypotheses.splitlines()))
     ranked = command("evaluate", f"run={run}", f"rescore=[{source},{nbest}]", "rescore_weight=0.5").stdout
     fields = [line.split(" ||| ") for line in ranked.splitlines()]
-    before = [line.split(" ||| ") for line in own.splitlines()]
+    before = [line.split(" ||| ") for line in hypotheses.splitlines()]
     assert [field[:2] for field in fields] == [field[:2] for field in before]  # the run agrees with itself
     for (_, _, together, score, mean), known in zip(fields, before, strict=True):
         assert float(mean) == pytest.approx(float(known[2]), abs=2e-3)
         assert float(together) == pytest.approx(float(score) + 0.5 * float(mean), abs=2e-4)
-    own = command("translate", f"run={run}", "nbest=2", "alignments=true", stdin=as_text(LINES[:1])).stdout
-    nbest.write_text(own + "0 |||  ||| -3.2 ||| \n")  # a translation of no words has no links
+    hypotheses = command("translate", f"run={run}", "nbest=2", "alignments=true", stdin=encode_lines(LINES[:1])).stdout
+    nbest.write_text(hypotheses + "0 |||  ||| -3.2 ||| \n")  # an empty translation has no links
     ranked = command("evaluate", f"run={run}", f"rescore=[{source},{nbest}]").stdout
     assert len(ranked.splitlines()) == 3
     nbest.write_text("0 ||| a ||| b\n")
@@ -241,7 +246,7 @@ def test_an_n_best_list_is_ranked_anew(run, tmp_path):
     assert f"{nbest}, line 1: has sentence number 7, but the source has 3 lines" in done.stderr
 
 
-def test_checkpoints_are_averaged_into_one_that_translates(run, tmp_path):
+def test_an_averaged_checkpoint_has_the_mean_weights_and_translates(run, tmp_path):
     best = run / "checkpoints" / "best.ckpt"
     other = torch.load(best, weights_only=True)
     for name, value in other["state_dict"].items():
@@ -260,31 +265,31 @@ def test_checkpoints_are_averaged_into_one_that_translates(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_large_vocabularies_train_and_translate_among_candidates(tmp_path):
+def test_large_vocabularies_train_and_translate_with_candidate_lists(tmp_path):
     folder = tmp_path / "large"
     lists = ("data/candidates=lists", "data.candidates.most_frequent=50", "data.candidates.translations=5")
     command("train", *TINY, *lists, "optimizer=sparse_adam", *LEARNS, f"hydra.run.dir={folder}")
     run = TrainedRun(str(folder))
     assert (folder / "candidates.npz").is_file()
     assert run.model.output.sparse
-    with_lists, whole = (
+    with_lists, full = (
         json.loads(command("evaluate", f"run={folder}", f"candidates={given}", "as_json=true").stdout)["scores"]
         for given in ("null", "false")
     )
-    assert with_lists["perplexity"] == pytest.approx(whole["perplexity"])
-    assert with_lists["bleu"]["score"] > 0.5 * whole["bleu"]["score"] > 1.0
+    assert with_lists["perplexity"] == pytest.approx(full["perplexity"])
+    assert with_lists["bleu"]["score"] > 0.5 * full["bleu"]["score"] > 1.0
     (folder / "candidates.npz").unlink()
     done = command("translate", f"run={folder}", stdin=b"a\n", check=False)
     assert f"{folder} has no candidates.npz, which belongs to its checkpoints" in done.stderr
 
 
-def test_candidates_are_refused_where_none_were_trained_with(run):
+def test_candidates_are_refused_for_a_run_trained_without_them(run):
     done = command("translate", f"run={run}", "candidates=true", stdin=b"a\n", check=False)
     assert f"candidates=true: {run} was trained over its whole vocabulary" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ("format=xml", "format=xml: no such format. Fix: format=text or format=json"),
         ("unknown=guess", "unknown=guess: no such mode. Fix: unknown=keep, unknown=copy or unknown=translate"),
@@ -297,19 +302,19 @@ def test_candidates_are_refused_where_none_were_trained_with(run):
         ("input=nowhere", "nowhere: no such file"),
     ],
 )
-def test_what_does_not_fit_is_said_in_a_line(run, wrong, said, capfd, monkeypatch):
-    status, answered = answer("translate", f"run={run}", wrong, capture=capfd, monkeypatch=monkeypatch)
+def test_an_invalid_setting_ends_with_one_error_line(run, wrong, message, capfd, monkeypatch):
+    status, stderr = answer("translate", f"run={run}", wrong, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
-    assert said in answered
-    assert answered.count("\n") == 1
+    assert message in stderr
+    assert stderr.count("\n") == 1
 
 
-def test_evaluation_refuses_batches_of_nothing(run, capfd, monkeypatch):
-    status, said = answer("evaluate", f"run={run}", "batch_size=0", capture=capfd, monkeypatch=monkeypatch)
-    assert (status, said) == (1, "error: batch_size=0: must be at least 1\n")
+def test_evaluation_refuses_a_batch_size_of_zero(run, capfd, monkeypatch):
+    status, stderr = answer("evaluate", f"run={run}", "batch_size=0", capture=capfd, monkeypatch=monkeypatch)
+    assert (status, stderr) == (1, "error: batch_size=0: must be at least 1\n")
 
 
-def test_a_score_file_holds_every_measure_and_alignments_are_judged_by_the_gold_ones(run, tmp_path):
+def test_a_score_file_contains_every_metric_and_scores_gold_alignments(run, tmp_path):
     done = command("evaluate", f"run={run}", "by_frequency=true", f"output={tmp_path}/all", "as_json=true")
     stored = json.loads(done.stdout)
     assert {"bleu", "bleu_13a", "bleu_nist", "ribes", "tb", "aer", "saer", "repeated_2grams"} <= set(stored["scores"])
@@ -325,7 +330,7 @@ def test_a_score_file_holds_every_measure_and_alignments_are_judged_by_the_gold_
     assert sum(bucket["reference_words"] for bucket in stored["by_frequency"]) == words
     sentences = [json.loads(line) for line in (tmp_path / "all/test/sentences.jsonl").read_text().splitlines()]
     assert [one["source"] for one in sentences] == [line.source for line in ToyPairs("test", 30)]
-    (tmp_path / "reference").write_bytes(as_text([line.target for line in ToyPairs("test", 30)]))
+    (tmp_path / "reference").write_bytes(encode_lines([line.target for line in ToyPairs("test", 30)]))
     files = (f"hypotheses={tmp_path}/all/test/hypotheses.txt", f"reference={tmp_path}/reference", "tokenize=none")
     scores = json.loads(command("evaluate", *files, "as_json=true").stdout)
     assert scores["bleu"] == stored["scores"]["bleu"]

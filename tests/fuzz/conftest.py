@@ -1,4 +1,4 @@
-"""How much is tried: little in the default suite, much in the tests marked slow; no input may take long."""
+"""Hypothesis profiles: few examples by default, many in slow tests, and a time limit for each input."""
 
 import os
 import pkgutil
@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, settings
 
 import nmt
 
-# Hypothesis also tries constants of the modules that are loaded: all are, or what it tries depends on who ran before.
+# Load all modules, because Hypothesis also tries constants of loaded modules and must not depend on test order.
 for module in pkgutil.walk_packages(nmt.__path__, "nmt."):
     import_module(module.name)
 
 SHARED = {
-    "deadline": 5000,  # milliseconds an input
+    "deadline": 5000,  # milliseconds for each input
     "database": None,
     "derandomize": "HYPOTHESIS_SEED" not in os.environ,
     "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -27,7 +27,7 @@ settings.load_profile("quick")
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """A run's folder, evaluated; nobody changes it."""
+    """Train a run and return its folder, which tests only read."""
     folder = tmp_path_factory.mktemp("fuzzed") / "run"
     command("train", *TWO_STEPS, f"hydra.run.dir={folder}")
     return folder

@@ -1,4 +1,4 @@
-"""Files that are nearly what they should be, and files that are nothing of the kind."""
+"""Hypothesis strategies for damaged and hostile file contents."""
 
 from hypothesis import strategies as st
 
@@ -26,34 +26,34 @@ HOSTILE = (
 )
 
 
-def damaged(whole: bytes):
-    """Cut, with bytes changed, put in, taken out or said twice."""
+def damaged(content: bytes):
+    """Cut a file, or change, insert, remove or duplicate bytes."""
 
     def apply(changes):
-        content = bytearray(whole)
-        for what, where, given in changes:
-            place = where % (len(content) + 1)
+        buffer = bytearray(content)
+        for what, where, inserted in changes:
+            place = where % (len(buffer) + 1)
             if what == "cut":
-                del content[place:]
-            elif what == "flip" and place < len(content):
-                content[place] ^= given[0] if given else 1
+                del buffer[place:]
+            elif what == "flip" and place < len(buffer):
+                buffer[place] ^= inserted[0] if inserted else 1
             elif what == "put in":
-                content[place:place] = given
+                buffer[place:place] = inserted
             elif what == "over":
-                content[place : place + len(given)] = given
+                buffer[place : place + len(inserted)] = inserted
             elif what == "twice":
-                content[place:place] = content[place : place + 200]
+                buffer[place:place] = buffer[place : place + 200]
             elif what == "take out":
-                del content[place : place + 1 + len(given)]
-        return bytes(content)
+                del buffer[place : place + 1 + len(inserted)]
+        return bytes(buffer)
 
     pieces = st.one_of(st.binary(max_size=8), st.sampled_from(HOSTILE))
     kinds = st.sampled_from(("cut", "flip", "put in", "over", "twice", "take out"))
     return st.lists(st.tuples(kinds, st.integers(0, 2**31), pieces), min_size=1, max_size=4).map(apply)
 
 
-def anything_or_damaged(*wholes: bytes):
-    kinds = [damaged(whole) for whole in wholes]
+def anything_or_damaged(*originals: bytes):
+    kinds = [damaged(original) for original in originals]
     return st.one_of(*kinds, *kinds, st.binary(max_size=300), st.sampled_from(HOSTILE))
 
 
@@ -81,7 +81,7 @@ def _places(node, path=()):
 
 
 def changed_trees(tree, among=TREES):
-    """A tree of JSON in which one or two nodes are something else, or lack."""
+    """Replace or remove one or two nodes of a JSON tree."""
     places = st.lists(st.tuples(st.sampled_from(list(_places(tree))), st.one_of(among, st.just(...))), min_size=1)
 
     def apply(changes):
@@ -94,7 +94,7 @@ def changed_trees(tree, among=TREES):
 
 
 def _replaced(node, path, new):
-    """A copy; ... stands for nothing there."""
+    """Return a copy with the node replaced, or removed if `new` is `...`."""
     if not path:
         return None if new is ... else new
     key, *rest = path

@@ -1,4 +1,4 @@
-"""Folders of runs that are damaged or made to do harm: compared, or listed with the reason; nothing else is read."""
+"""Compare damaged and hostile run folders: each is compared or listed with the reason."""
 
 import csv
 import io
@@ -36,17 +36,17 @@ SECRET = "a-secret-of-the-environment"
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    """A whole run, and the files of a second one."""
+def runs_to_compare(tmp_path_factory):
+    """Write an intact run, and return it with the files of a second run."""
     folder = tmp_path_factory.mktemp("compared")
     write_run(folder / "runs" / "whole", seed=1)
     other = write_run(folder / "other", seed=2, mistakes=0.2)
     return folder, {name: (other / name).read_bytes() for name in FILES}
 
 
-def compared(two, changed: dict[str, bytes | None]) -> dict:
-    """The tables of the whole run and the changed one."""
-    folder, files = two
+def compare_changed_run(runs_to_compare, changed: dict[str, bytes | None]) -> dict:
+    """Return the comparison tables of the intact run and the changed run."""
+    folder, files = runs_to_compare
     for name, content in (files | changed).items():
         path = folder / "runs" / "changed" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,22 +61,22 @@ def compared(two, changed: dict[str, bytes | None]) -> dict:
     return json.loads((folder / "page.json").read_text(encoding="utf-8"))
 
 
-def tries(two, changed) -> None:
-    tables = compared(two, changed)
+def assert_run_is_listed(runs_to_compare, changed) -> None:
+    tables = compare_changed_run(runs_to_compare, changed)
     named = [run for system in tables["systems"] for run in system["runs"]]
     named += [one["run"] for one in tables["not_compared"]]
-    assert {"whole", "changed"} <= set(named)  # neither is lost in silence
+    assert {"whole", "changed"} <= set(named)  # no run is dropped silently
 
 
 def as_json(node) -> bytes:
     return json.dumps(node).encode(errors="surrogatepass")
 
 
-def changes(two):
-    """Of a file, as bytes or as what it means."""
-    files = two[1]
+def draw_changes(runs_to_compare):
+    """Draw changes to files, as bytes or as parsed content."""
+    files = runs_to_compare[1]
 
-    def of(name: str):
+    def changes_of(name: str):
         kinds = [anything_or_damaged(files[name])]
         if name.endswith(".json"):
             kinds.append(changed_trees(json.loads(files[name])).map(as_json))
@@ -85,52 +85,54 @@ def changes(two):
             kinds.append(changed_trees(json.loads(first)).map(lambda node: as_json(node) + b"\n" + rest))
         if name.endswith(".yaml"):
             tree = OmegaConf.to_container(OmegaConf.create(files[name].decode()))
-            kinds.append(changed_trees(tree).map(as_json))  # which is YAML too
+            kinds.append(changed_trees(tree).map(as_json))  # JSON is YAML too
         return st.tuples(st.just(name), st.one_of(st.none(), *kinds))
 
-    return st.lists(st.sampled_from(FILES).flatmap(of), min_size=1, max_size=2).map(dict)
+    return st.lists(st.sampled_from(FILES).flatmap(changes_of), min_size=1, max_size=2).map(dict)
 
 
 @given(st.data())
-def test_a_changed_run_is_compared_or_left_out(two, data):
-    tries(two, data.draw(changes(two)))
+def test_a_damaged_run_is_compared_or_listed_as_left_out(runs_to_compare, data):
+    assert_run_is_listed(runs_to_compare, data.draw(draw_changes(runs_to_compare)))
 
 
 @pytest.mark.slow
 @settings(settings.get_profile("thorough"))
 @given(st.data())
-def test_many_changed_runs_are_compared_or_left_out(two, data):
-    tries(two, data.draw(changes(two)))
+def test_many_damaged_runs_are_compared_or_listed_as_left_out(runs_to_compare, data):
+    assert_run_is_listed(runs_to_compare, data.draw(draw_changes(runs_to_compare)))
 
 
 SWEEP = {"jobs": [{"folder": "seed=3", "overrides": ["seed=3"], "status": "waiting"}]}
 
 
 @given(st.one_of(changed_trees(SWEEP).map(as_json), TREES.map(as_json), anything_or_damaged(as_json(SWEEP))))
-def test_changed_sweeps(two, content):
-    tries(two, {"sweep.json": content})
+def test_a_run_is_listed_beside_a_changed_sweep_file(runs_to_compare, content):
+    assert_run_is_listed(runs_to_compare, {"sweep.json": content})
 
 
 @pytest.mark.parametrize("name", ["../elsewhere", "/etc", "a/../../b", "..", "", "\0", "\ud800", "x" * 300, 7, ["a"]])
-def test_a_sweep_names_folders_of_its_own(tmp_path, name):
+def test_a_sweep_file_cannot_name_folders_outside_the_sweep(tmp_path, name):
     write_run(tmp_path / "sweep" / "seed=1")
     jobs = [{"folder": name, "overrides": [], "status": "waiting"}]
     (tmp_path / "sweep" / "sweep.json").write_bytes(as_json({"jobs": jobs}))
     assert [run.folder.name for run in find_runs([str(tmp_path / "sweep")])] == ["seed=1"]
 
 
-def test_a_field_longer_than_the_csv_library_reads_costs_the_curves_alone(two):
-    tables = compared(two, {"metrics.csv": b"step,train/loss\n1," + b"9" * (csv.field_size_limit() + 1) + b"\n"})
-    assert len(tables["systems"]) == 1  # both runs, that differ in the seed
+def test_an_oversized_csv_field_removes_only_the_learning_curves(runs_to_compare):
+    tables = compare_changed_run(
+        runs_to_compare, {"metrics.csv": b"step,train/loss\n1," + b"9" * (csv.field_size_limit() + 1) + b"\n"}
+    )
+    assert len(tables["systems"]) == 1  # one system, because the runs differ only in the seed
     assert [one["note"] for one in tables["notes"]] == [
         "metrics.csv is not a table (field larger than field limit (131072)): no learning curves"
     ]
 
 
 @pytest.mark.parametrize("seed", [[], {"a": 1}, "${oc.env:SEED}", None, 1.5])
-def test_a_seed_that_is_no_number_is_none(two, seed):
-    config = OmegaConf.to_container(OmegaConf.create(two[1][".hydra/config.yaml"].decode()))
-    tables = compared(two, {".hydra/config.yaml": as_json(config | {"seed": seed})})
+def test_an_invalid_seed_becomes_none(runs_to_compare, seed):
+    config = OmegaConf.to_container(OmegaConf.create(runs_to_compare[1][".hydra/config.yaml"].decode()))
+    tables = compare_changed_run(runs_to_compare, {".hydra/config.yaml": as_json(config | {"seed": seed})})
     runs = {
         run: seed for system in tables["systems"] for run, seed in zip(system["runs"], system["seeds"], strict=True)
     }
@@ -145,32 +147,34 @@ YAMLS = {
     "l0: &l0 lol\n" + LAUGHS: "repeats parts of itself",
     "a: &a {b: *a}": "repeats parts of itself",
     "[" * 900: "is nested more than 50 times",
-    "[" * 100_000: "is not YAML",  # what its reader says of more than a thousand
+    "[" * 100_000: "is not YAML",  # the YAML reader fails above a thousand levels
     "{a: " * 200 + "1" + "}" * 200: "is nested more than 50 times",
     "a: 0x" + "f" * 5000: "a number of more than 18 figures",
 }
 
 
 @pytest.mark.parametrize("content", YAMLS, ids=lambda content: content[:30])
-def test_yaml_that_would_do_harm_costs_the_settings_alone(two, tmp_path, content):
+def test_hostile_yaml_removes_only_the_settings(runs_to_compare, tmp_path, content):
     text = content.replace("MARKER", str(tmp_path / "marker"))
-    tables = compared(two, {".hydra/config.yaml": text.encode()})
+    tables = compare_changed_run(runs_to_compare, {".hydra/config.yaml": text.encode()})
     (note,) = [one["note"] for one in tables["notes"]]
     assert YAMLS[content] in note
     assert "config.yaml" in note
     assert not (tmp_path / "marker").exists()
 
 
-def test_interpolations_are_shown_as_they_stand(two, monkeypatch):
-    """Of the environment of whoever compares nothing gets into the page."""
+def test_interpolations_are_shown_without_being_resolved(runs_to_compare, monkeypatch):
+    """The page contains no environment variables of the user who compares the runs."""
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     config = {"seed": 9, "dropout": "${oc.env:WANDB_API_KEY}", "data": {"test": "${oc.env:WANDB_API_KEY}"}}
     overrides = ["attention=${oc.env:WANDB_API_KEY}"]
     chosen = {"hydra": {"runtime": {"choices": {"attention": "${oc.env:WANDB_API_KEY}"}}}}
     changed = {"config": config, "overrides": overrides, "hydra": chosen}
-    tables = compared(two, {f".hydra/{name}.yaml": as_json(content) for name, content in changed.items()})
+    tables = compare_changed_run(
+        runs_to_compare, {f".hydra/{name}.yaml": as_json(content) for name, content in changed.items()}
+    )
     assert "${oc.env:WANDB_API_KEY}" in {system["settings"].get("dropout") for system in tables["systems"]}
-    for written in two[0].glob("page.*"):
+    for written in runs_to_compare[0].glob("page.*"):
         assert SECRET not in written.read_text(encoding="utf-8")
 
 
@@ -182,20 +186,20 @@ class Marks:
         return os.system, (f"touch {self.marker}",)
 
 
-def pickled(marker: Path) -> bytes:
+def build_pickled_archive(marker: Path) -> bytes:
     content = io.BytesIO()
     np.savez(content, **{"0": np.array([Marks(marker)], dtype=object)}, allow_pickle=True)
     return content.getvalue()
 
 
-def bomb() -> bytes:
-    """Ten kilobytes that would be a hundred megabytes of weights."""
+def build_bomb() -> bytes:
+    """Build an archive of ten kilobytes that unpacks to a hundred megabytes of weights."""
     content = io.BytesIO()
     np.savez_compressed(content, **{"0": np.zeros((5000, 5000), np.float32)})
     return content.getvalue()
 
 
-def of_size_without_end() -> bytes:
+def build_oversized_archive() -> bytes:
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 31, 1 << 20)})
     content = io.BytesIO()
@@ -206,32 +210,32 @@ def of_size_without_end() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "message"),
     [
-        (pickled, "alignments.npz is damaged"),
-        (lambda _: bomb(), "alignments.npz is not of sentences"),
-        (lambda _: of_size_without_end(), "alignments.npz is damaged"),
-        (lambda _: pickled(_)[:-30], "alignments.npz is damaged"),
+        (build_pickled_archive, "alignments.npz is damaged"),
+        (lambda _: build_bomb(), "alignments.npz is not of sentences"),
+        (lambda _: build_oversized_archive(), "alignments.npz is damaged"),
+        (lambda _: build_pickled_archive(_)[:-30], "alignments.npz is damaged"),
     ],
     ids=["pickle", "bomb", "size", "cut"],
 )
-def test_archives_that_would_do_harm_cost_the_alignments_alone(two, tmp_path, made, said):
-    tables = compared(two, {"test/alignments.npz": made(tmp_path / "marker")})
-    assert [one["note"].startswith(said) for one in tables["notes"]] == [True]
+def test_hostile_archives_remove_only_the_alignments(runs_to_compare, tmp_path, made, message):
+    tables = compare_changed_run(runs_to_compare, {"test/alignments.npz": made(tmp_path / "marker")})
+    assert [one["note"].startswith(message) for one in tables["notes"]] == [True]
     assert not (tmp_path / "marker").exists()
 
 
 @pytest.mark.parametrize("tokenizer", ["evil", "../x", ""])
-def test_bleu_that_cannot_be_counted_leaves_the_run_out(two, tokenizer):
-    scores = json.loads(two[1]["test/scores.json"])
+def test_a_run_with_an_unknown_bleu_tokenizer_is_left_out(runs_to_compare, tokenizer):
+    scores = json.loads(runs_to_compare[1]["test/scores.json"])
     scores["scores"]["bleu"]["signature"] = f"nrefs:1|case:mixed|tok:{tokenizer}"
-    tables = compared(two, {"test/scores.json": as_json(scores)})
+    tables = compare_changed_run(runs_to_compare, {"test/scores.json": as_json(scores)})
     (left_out,) = tables["not_compared"]
     assert left_out["run"] == "changed"
     assert f"BLEU with tok:{tokenizer} cannot be counted here" in left_out["reason"]
 
 
-def test_members_of_an_ensemble_are_counted_and_never_opened(tmp_path, monkeypatch):
+def test_members_of_an_ensemble_are_never_opened(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "ensemble")
     for name in ("summary.json", "metrics.csv"):
         (folder / name).unlink()
@@ -240,13 +244,13 @@ def test_members_of_an_ensemble_are_counted_and_never_opened(tmp_path, monkeypat
     scores["members"] = [{"run": "/etc", "checkpoint": "passwd"}, {"run": "../../elsewhere"}]
     (folder / "test" / "scores.json").write_text(json.dumps(scores))
     opened = []
-    monkeypatch.setattr(Path, "read_text", _noting(opened, Path.read_text))
+    monkeypatch.setattr(Path, "read_text", _record_reads(opened, Path.read_text))
     assert load_run(read_run(folder), "test").problem == ""
     assert opened
     assert all(path.resolve().is_relative_to(folder.resolve()) for path in opened)
 
 
-def _noting(opened, read):
+def _record_reads(opened, read):
     def noted(path, *arguments, **keywords):
         opened.append(path)
         return read(path, *arguments, **keywords)
@@ -254,7 +258,7 @@ def _noting(opened, read):
     return noted
 
 
-def test_a_folder_of_nothing_but_damage_is_one_error(tmp_path):
+def test_a_folder_with_only_damaged_runs_is_one_error(tmp_path):
     write_run(tmp_path / "a")
     (tmp_path / "a" / "test" / "scores.json").write_text("[")
     keys = OmegaConf.merge(load_defaults("compare"), {"output": str(tmp_path / "page.html")})

@@ -1,4 +1,4 @@
-"""Checkpoints and folders of runs that are damaged or made to do harm: one error says so, and nothing is run."""
+"""Damaged and hostile checkpoints and run folders raise one error and run no code."""
 
 import copy
 import io
@@ -28,68 +28,68 @@ SECRET = "c0ffee" + "0" * 34
 
 
 @pytest.fixture(scope="module")
-def whole(trained):
-    """The checkpoint without what Lightning keeps."""
+def checkpoint(trained):
+    """Return the checkpoint without Lightning's entries."""
     stored = load_checkpoint(trained / "checkpoints" / "last.ckpt")
     return {key: stored[key] for key in ("nmt", "state_dict", "global_step")}
 
 
-def written(stored, path):
+def write_checkpoint(stored, path):
     torch.save(stored, path)
     return str(path)
 
 
-def crafted(whole, path, place: str, value) -> str:
-    """The run's checkpoint with `value` at a place of its configuration."""
-    stored = {**whole, "nmt": copy.deepcopy(whole["nmt"])}
+def write_crafted_checkpoint(checkpoint, path, place: str, value) -> str:
+    """Write the run's checkpoint with `value` at a place of its configuration."""
+    stored = {**checkpoint, "nmt": copy.deepcopy(checkpoint["nmt"])}
     node = stored["nmt"]["config"]
     *parts, last = place.split(".")
     for part in parts:
         node = node.setdefault(part, {})
     node[last] = value
-    return written(stored, path)
+    return write_checkpoint(stored, path)
 
 
-def tries_bytes(path, content: bytes) -> None:
+def assert_opened_or_refused(path, content: bytes) -> None:
     path.write_bytes(content)
     try:
         run = TrainedRun(str(path))
     except UserError as error:
         assert str(path) in str(error)
     else:
-        assert run.model.training is False  # what was changed did not matter
+        assert run.model.training is False  # the damage has no effect
 
 
 @pytest.fixture(scope="module")
-def packed_small(whole):
+def checkpoint_bytes(checkpoint):
     content = io.BytesIO()
-    torch.save(whole, content)
+    torch.save(checkpoint, content)
     return content.getvalue()
 
 
-def test_weights_with_nan_are_refused(whole, tmp_path):
-    name = next(name for name in whole["state_dict"] if name.endswith("embedding.weight"))
-    weights = {**whole["state_dict"], name: torch.full_like(whole["state_dict"][name], torch.nan)}
-    path = written({**whole, "state_dict": weights}, tmp_path / "a.ckpt")
+def test_weights_with_nan_are_refused(checkpoint, tmp_path):
+    name = next(name for name in checkpoint["state_dict"] if name.endswith("embedding.weight"))
+    weights = {**checkpoint["state_dict"], name: torch.full_like(checkpoint["state_dict"][name], torch.nan)}
+    path = write_checkpoint({**checkpoint, "state_dict": weights}, tmp_path / "a.ckpt")
     message = f"{path}: {name.removeprefix('model.')} contains NaN. Fix: take another checkpoint"
     with pytest.raises(UserError, match=re.escape(message)):
         TrainedRun(path)
 
 
 @given(st.data())
-def test_damaged_checkpoints(packed_small, tmp_path, data):
-    tries_bytes(tmp_path / "a.ckpt", data.draw(anything_or_damaged(packed_small)))
+def test_a_damaged_checkpoint_is_opened_or_refused(checkpoint_bytes, tmp_path, data):
+    assert_opened_or_refused(tmp_path / "a.ckpt", data.draw(anything_or_damaged(checkpoint_bytes)))
 
 
 @pytest.mark.slow
 @settings(settings.get_profile("thorough"))
 @given(st.data())
-def test_many_damaged_checkpoints(packed_small, tmp_path, data):
-    tries_bytes(tmp_path / "a.ckpt", data.draw(anything_or_damaged(packed_small)))
+def test_many_damaged_checkpoints_are_opened_or_refused(checkpoint_bytes, tmp_path, data):
+    assert_opened_or_refused(tmp_path / "a.ckpt", data.draw(anything_or_damaged(checkpoint_bytes)))
 
 
-def repacked(packed: bytes, change) -> bytes:
-    """With other pickled bytes and checksums that are right."""
+def replace_pickle(packed: bytes, change) -> bytes:
+    """Replace the pickled bytes of a checkpoint and keep its checksums valid."""
     content = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(packed)) as old, zipfile.ZipFile(content, "w") as new:
         for name in old.namelist():
@@ -99,26 +99,28 @@ def repacked(packed: bytes, change) -> bytes:
 
 
 @given(st.data())
-def test_damaged_pickles_with_right_checksums(packed_small, tmp_path, data):
+def test_a_damaged_pickle_with_valid_checksums_is_opened_or_refused(checkpoint_bytes, tmp_path, data):
     def change(part):
         return data.draw(anything_or_damaged(part))
 
-    tries_bytes(tmp_path / "a.ckpt", repacked(packed_small, change))
+    assert_opened_or_refused(tmp_path / "a.ckpt", replace_pickle(checkpoint_bytes, change))
 
 
-# Sizes stay small: a model of any size that is asked for is made.
+# Keep sizes small, because a model of any requested size is built.
 SMALL = LEAVES.filter(lambda leaf: not isinstance(leaf, int | float) or abs(leaf) < 100)
 
 
-def tries_other_content(whole, tmp_path, data) -> None:
-    tree = {"config": {key: whole["nmt"]["config"][key] for key in ("model", "data", "encoder", "decoder", "size")}}
-    tree = tree | {"vocabularies": whole["nmt"]["vocabularies"]}
+def assert_changed_content_opened_or_refused(checkpoint, tmp_path, data) -> None:
+    tree = {
+        "config": {key: checkpoint["nmt"]["config"][key] for key in ("model", "data", "encoder", "decoder", "size")}
+    }
+    tree = tree | {"vocabularies": checkpoint["nmt"]["vocabularies"]}
     changed = data.draw(changed_trees(tree, SMALL))
     if isinstance(changed, dict) and isinstance(changed.get("config"), dict):
-        changed = changed | {"config": whole["nmt"]["config"] | changed["config"]}
+        changed = changed | {"config": checkpoint["nmt"]["config"] | changed["config"]}
     path = tmp_path / "a.ckpt"
     try:
-        run = TrainedRun(written({**whole, "nmt": changed}, path))
+        run = TrainedRun(write_checkpoint({**checkpoint, "nmt": changed}, path))
     except UserError as error:
         assert str(path) in str(error)
         return
@@ -126,31 +128,31 @@ def tries_other_content(whole, tmp_path, data) -> None:
 
 
 @given(st.data())
-def test_checkpoints_that_hold_something_else(whole, tmp_path, data):
-    tries_other_content(whole, tmp_path, data)
+def test_a_checkpoint_with_changed_content_is_opened_or_refused(checkpoint, tmp_path, data):
+    assert_changed_content_opened_or_refused(checkpoint, tmp_path, data)
 
 
 @pytest.mark.slow
 @settings(settings.get_profile("thorough"))
 @given(st.data())
-def test_many_checkpoints_that_hold_something_else(whole, tmp_path, data):
-    tries_other_content(whole, tmp_path, data)
+def test_many_checkpoints_with_changed_content_are_opened_or_refused(checkpoint, tmp_path, data):
+    assert_changed_content_opened_or_refused(checkpoint, tmp_path, data)
 
 
 @given(st.sampled_from(("nmt", "state_dict", "global_step")), LEAVES)
-def test_checkpoints_with_parts_of_another_kind(whole, tmp_path, part, value):
+def test_a_checkpoint_with_a_part_of_another_type_is_refused(checkpoint, tmp_path, part, value):
     path = tmp_path / "a.ckpt"
     if part == "global_step" and isinstance(value, int):
-        assert TrainedRun(written({**whole, part: value}, path)).step == value
+        assert TrainedRun(write_checkpoint({**checkpoint, part: value}, path)).step == value
         return
     with pytest.raises(UserError, match=r"a\.ckpt: "):
-        TrainedRun(written({**whole, part: value}, path))
+        TrainedRun(write_checkpoint({**checkpoint, part: value}, path))
 
 
 @pytest.mark.parametrize("stored", [None, [], 7, "nmt", {"nmt": None}, {}], ids=str)
-def test_a_checkpoint_of_something_else_is_none_of_ours(tmp_path, stored):
+def test_a_checkpoint_of_another_program_is_refused(tmp_path, stored):
     with pytest.raises(UserError, match=r"a\.ckpt: "):
-        TrainedRun(written(stored, tmp_path / "a.ckpt"))
+        TrainedRun(write_checkpoint(stored, tmp_path / "a.ckpt"))
 
 
 class Marks:
@@ -161,12 +163,15 @@ class Marks:
         return os.system, (f"touch {self.marker}",)
 
 
-def test_a_pickle_in_a_checkpoint_is_not_unpickled(whole, packed_small, tmp_path):
+def test_a_pickle_in_a_checkpoint_is_not_unpickled(checkpoint, checkpoint_bytes, tmp_path):
     marker, path = tmp_path / "marker", tmp_path / "a.ckpt"
-    torch.save({**whole, "more": Marks(marker)}, path)
+    torch.save({**checkpoint, "more": Marks(marker)}, path)
     with pytest.raises(UserError, match=r"a\.ckpt: cannot be loaded as a checkpoint"):
         TrainedRun(str(path))
-    for content in (pickle.dumps(Marks(marker)), repacked(packed_small, lambda _: pickle.dumps(Marks(marker)))):
+    for content in (
+        pickle.dumps(Marks(marker)),
+        replace_pickle(checkpoint_bytes, lambda _: pickle.dumps(Marks(marker))),
+    ):
         path.write_bytes(content)
         with pytest.raises(UserError, match=r"a\.ckpt: cannot be loaded as a checkpoint"):
             TrainedRun(str(path))
@@ -205,38 +210,40 @@ RUNS = {
 PLACES = (("model.encoder", "data.reader"), ("decoder.readout", "data.batches"), ("model.more", "data.more"))
 
 
-def nested(node, how: str):
+def nest(node, how: str):
     return {"plain": node, "in a list": [[{"deep": [node]}]], "partial": {**node, "_partial_": True}}[how]
 
 
 @pytest.mark.parametrize("how", ["plain", "in a list", "partial"])
 @pytest.mark.parametrize("target", RUNS)
-def test_a_stored_configuration_runs_nothing(whole, tmp_path, target, how):
+def test_a_stored_configuration_runs_no_foreign_code(checkpoint, tmp_path, target, how):
     marker = tmp_path / "marker"
     arguments = json.loads(json.dumps(RUNS[target]).replace("MARKER", str(marker)))
-    node = nested({"_target_": target, **arguments}, how)
+    node = nest({"_target_": target, **arguments}, how)
     of_model, of_data = PLACES[len(target) % len(PLACES)]
     with pytest.raises(UserError, match=r"_target_=.*: refused, because a run may only name nmt\.model\.") as refused:
-        TrainedRun(crafted(whole, tmp_path / "a.ckpt", of_model, node))
+        TrainedRun(write_crafted_checkpoint(checkpoint, tmp_path / "a.ckpt", of_model, node))
     assert f"_target_={target}: refused" in str(refused.value)
     assert "a.ckpt" in str(refused.value)
-    run = TrainedRun(crafted(whole, tmp_path / "a.ckpt", of_data, node))  # which does not build the data yet
+    run = TrainedRun(
+        write_crafted_checkpoint(checkpoint, tmp_path / "a.ckpt", of_data, node)
+    )  # opening a run does not build its data
     with pytest.raises(UserError, match=r"data\..*_target_=.*: refused") as refused:
         run.data()
     assert f"_target_={target}: refused" in str(refused.value)
     assert not marker.exists()
 
 
-def test_what_is_not_read_is_not_run(whole, tmp_path):
-    """Callbacks, loggers, trainer of a stored configuration are for looking at."""
+def test_unused_parts_of_a_stored_configuration_are_not_run(checkpoint, tmp_path):
+    """Callbacks, loggers and trainer of a stored configuration are only displayed."""
     marker = tmp_path / "marker"
     node = {"_target_": "os.system", "command": f"touch {marker}"}
     for place in ("callbacks.more", "logger.wandb", "trainer", "optimizer", "hydra"):
-        TrainedRun(crafted(whole, tmp_path / "a.ckpt", place, node)).data()
+        TrainedRun(write_crafted_checkpoint(checkpoint, tmp_path / "a.ckpt", place, node)).data()
     assert not marker.exists()
 
 
-def test_every_target_of_the_models_and_data_there_are_is_trusted():
+def test_every_target_in_conf_is_allowed():
     named = {
         name
         for path in (ROOT / "conf").rglob("*.yaml")
@@ -268,17 +275,17 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path, monkeyp
 @pytest.mark.parametrize(
     "override", [*(f"data={one}" for one in choices("data")), *(f"experiment={one}" for one in recipes())]
 )
-def test_no_configuration_there_is_refers_to_anything_else(override):
+def test_every_configuration_has_only_allowed_references(override):
     check_references(OmegaConf.to_container(configured(override)))
 
 
-def test_a_run_that_could_not_be_opened_is_not_trained(tmp_path, capsys, monkeypatch):
+def test_a_run_with_a_refused_reference_is_not_trained(tmp_path, capsys, monkeypatch):
     arguments = ("size=tiny", "data.test=${oc.env:WANDB_API_KEY}", f"hydra.run.dir={tmp_path / 'run'}")
-    status, said = answer("train", *arguments, capture=capsys, monkeypatch=monkeypatch, WANDB_API_KEY=SECRET)
+    status, stderr = answer("train", *arguments, capture=capsys, monkeypatch=monkeypatch, WANDB_API_KEY=SECRET)
     assert status == 1
-    assert "data.test=${oc.env:WANDB_API_KEY}: refused, because " in said
-    assert "write the value itself" in said
-    assert SECRET not in said
+    assert "data.test=${oc.env:WANDB_API_KEY}: refused, because " in stderr
+    assert "write the value itself" in stderr
+    assert SECRET not in stderr
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
@@ -305,62 +312,66 @@ REFERENCES = (
 
 @pytest.mark.parametrize("reference", REFERENCES)
 @pytest.mark.parametrize("place", ["data.source.language", "data.test", "model.embedding_size", "data.tests"])
-def test_a_stored_setting_reads_nothing_of_the_environment(whole, tmp_path, monkeypatch, reference, place):
+def test_a_stored_setting_cannot_read_the_environment(checkpoint, tmp_path, monkeypatch, reference, place):
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     monkeypatch.setenv("NMT_DATA_OF_MINE", SECRET)
-    stored = {**whole, "nmt": copy.deepcopy(whole["nmt"])}
+    stored = {**checkpoint, "nmt": copy.deepcopy(checkpoint["nmt"])}
     config = stored["nmt"]["config"]
     config |= {"name": "WANDB_API_KEY", "stolen": "${oc.env:WANDB_API_KEY}", "stolen_too": {"deep": ["${stolen}"]}}
-    path = crafted(stored, tmp_path / "a.ckpt", place, {"x": [reference]} if place == "data.tests" else reference)
+    path = write_crafted_checkpoint(
+        stored, tmp_path / "a.ckpt", place, {"x": [reference]} if place == "data.tests" else reference
+    )
     with pytest.raises(UserError, match="refused") as refused:
         TrainedRun(path).data()
     assert SECRET not in str(refused.value)
 
 
-def test_where_data_lie_may_be_said_by_the_environment(whole, tmp_path, monkeypatch):
+def test_the_environment_may_set_the_data_folders(checkpoint, tmp_path, monkeypatch):
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NMT_DATA", str(tmp_path / "data"))
-    run = TrainedRun(written(whole, tmp_path / "a.ckpt"))
+    run = TrainedRun(write_checkpoint(checkpoint, tmp_path / "a.ckpt"))
     data = run.data()
     assert isinstance(data, TranslationData)
     assert (str(data.cache), run.config.data.dir) == (str(tmp_path / "cache"), str(tmp_path / "data"))
-    monkeypatch.setenv("MINE", "mine")  # whoever opens a run may read his own
+    monkeypatch.setenv("MINE", "mine")  # a user's override may read the environment
     assert str(run.data(["data.cache=${oc.env:MINE}"]).cache) == "mine"
 
 
-def test_what_is_computed_is_not_computed_again(whole, tmp_path, monkeypatch):
-    """A value put together so that it would be a reference if it were read once more."""
+def test_a_resolved_value_is_not_resolved_again(checkpoint, tmp_path, monkeypatch):
+    """The value would become a reference if it were resolved a second time."""
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     place = "data.source.language"
-    path = crafted(whole, tmp_path / "a.ckpt", place, "$${default:null,'{oc.env:WANDB_API_KEY}'}")
+    path = write_crafted_checkpoint(checkpoint, tmp_path / "a.ckpt", place, "$${default:null,'{oc.env:WANDB_API_KEY}'}")
     with pytest.raises(UserError, match="refused") as refused:
         print(TrainedRun(path).languages.source.preprocessing, TrainedRun(path).data())
     assert SECRET not in str(refused.value)
 
 
-def test_choices_are_shown_as_they_stand(trained, whole, tmp_path, monkeypatch):
-    """The page of translations shows what Hydra wrote; a reference in it stays one."""
+def test_choices_are_shown_without_being_resolved(trained, checkpoint, tmp_path, monkeypatch):
+    """The translation page shows Hydra's choices and leaves references unresolved."""
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     folder = tmp_path / "run"
     (folder / "checkpoints").mkdir(parents=True)
-    written(whole, folder / "checkpoints" / "last.ckpt")
+    write_checkpoint(checkpoint, folder / "checkpoints" / "last.ckpt")
     (folder / ".hydra").mkdir()
     chosen = {"attention": "${oc.env:WANDB_API_KEY}", "encoder": "gru"}
     (folder / ".hydra" / "hydra.yaml").write_text(json.dumps({"hydra": {"runtime": {"choices": chosen}}}))
     assert describe_parts(TrainedRun(str(folder))) == {"encoder": "gru", "attention": "${oc.env:WANDB_API_KEY}"}
     (folder / ".hydra" / "hydra.yaml").write_text("!!python/object/apply:os.system ['true']")
-    assert describe_parts(TrainedRun(str(folder)))["encoder"] == "GRUEncoder"  # the stored configuration says
+    assert describe_parts(TrainedRun(str(folder)))["encoder"] == "GRUEncoder"  # read from the stored configuration
 
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", "..", "a/b", "a\\b", "a\0b"])
-def test_a_test_set_is_called_no_path(whole, tmp_path, name):
-    """Its results are written to a folder of that name."""
-    path = crafted(whole, tmp_path / "a.ckpt", "data.tests", {name: {"split": "test", "count": 3}})
+def test_a_path_as_the_name_of_a_test_set_is_refused(checkpoint, tmp_path, name):
+    """The name is refused because results are written to a folder of that name."""
+    path = write_crafted_checkpoint(
+        checkpoint, tmp_path / "a.ckpt", "data.tests", {name: {"split": "test", "count": 3}}
+    )
     with pytest.raises(UserError, match=r"data\.test='.*': not a valid name for a folder of the run"):
         TrainedRun(path).data([]).test_pairs(name)
     stored = load_checkpoint(tmp_path / "a.ckpt")
     with pytest.raises(UserError, match=r"data\.test='.*': not a valid name for a folder of the run"):
-        TrainedRun(crafted(stored, tmp_path / "a.ckpt", "data.test", name)).data().test_pairs()
+        TrainedRun(write_crafted_checkpoint(stored, tmp_path / "a.ckpt", "data.test", name)).data().test_pairs()
 
 
 @pytest.mark.parametrize(
@@ -389,22 +400,22 @@ def test_a_test_set_is_called_no_path(whole, tmp_path, name):
         "name='/elsewhere'",
     ],
 )
-def test_repeating_a_foreign_run_runs_nothing(tmp_path, capsys, monkeypatch, override):
+def test_repeating_a_foreign_run_runs_no_code(tmp_path, capsys, monkeypatch, override):
     marker = tmp_path / "marker"
     (tmp_path / ".hydra").mkdir()
     written_override = override.replace("MARKER", str(marker))
     (tmp_path / ".hydra" / "overrides.yaml").write_text(json.dumps(["seed=1", written_override]))
-    status, said = answer("train", f"run={tmp_path}", capture=capsys, monkeypatch=monkeypatch, WANDB_API_KEY=SECRET)
+    status, stderr = answer("train", f"run={tmp_path}", capture=capsys, monkeypatch=monkeypatch, WANDB_API_KEY=SECRET)
     assert status == 1
-    assert f"run={tmp_path}: refused to repeat {written_override}" in said
-    assert SECRET not in said
+    assert f"run={tmp_path}: refused to repeat {written_override}" in stderr
+    assert SECRET not in stderr
     assert not marker.exists()
 
 
 @pytest.mark.parametrize("content", ["!!python/name:os.system", "[", "a: 1", "7", "\xff", "&a [*a]"])
-def test_overrides_that_are_none_are_told(tmp_path, capsys, monkeypatch, content):
+def test_an_invalid_overrides_file_is_refused(tmp_path, capsys, monkeypatch, content):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra" / "overrides.yaml").write_bytes(content.encode("latin-1"))
-    status, said = answer("train", f"run={tmp_path}", capture=capsys, monkeypatch=monkeypatch)
+    status, stderr = answer("train", f"run={tmp_path}", capture=capsys, monkeypatch=monkeypatch)
     assert status == 1
-    assert f"run={tmp_path}: its .hydra/overrides.yaml" in said or "refused to repeat" in said
+    assert f"run={tmp_path}: its .hydra/overrides.yaml" in stderr or "refused to repeat" in stderr

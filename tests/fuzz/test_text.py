@@ -1,4 +1,4 @@
-"""Whatever bytes a text file holds, it is read, or one of our errors says why not."""
+"""Damaged text files are read or refused with one of our errors."""
 
 import gzip
 import json
@@ -28,50 +28,52 @@ VOCABULARIES = {
 }
 
 
-def packings(text: bytes) -> list[bytes]:
+def compress_variants(text: bytes) -> list[bytes]:
     return [text, gzip.compress(text), zstandard.compress(text)]
 
 
-def bounded(lines, most: int = 100_000):
-    """All of them, as no file here holds more."""
-    found = list(islice(lines, most))
-    assert len(found) < most
-    return found
+def read_bounded(lines, most: int = 100_000):
+    """Return all lines; no file in these tests has more."""
+    items = list(islice(lines, most))
+    assert len(items) < most
+    return items
 
 
-def tries_corpus(folder, source: bytes, target: bytes, empty_side: str) -> None:
+def assert_corpus_read_or_refused(folder, source: bytes, target: bytes, empty_side: str) -> None:
     (folder / "a").write_bytes(source)
     (folder / "b").write_bytes(target)
     try:
-        pairs = bounded(FilePairs(str(folder / "a"), str(folder / "b"), empty_side=empty_side))
+        pairs = read_bounded(FilePairs(str(folder / "a"), str(folder / "b"), empty_side=empty_side))
     except DataError as error:
-        assert str(folder) in str(error)  # the file is named
+        assert str(folder) in str(error)  # the error names the file
         return
     assert all(line.source.strip() and line.target.strip() and "\n" not in "".join(line) for line in pairs)
     assert all(max(map(len, line)) <= MAX_LINE_CHARACTERS for line in pairs)
 
 
 CORPORA = st.tuples(
-    anything_or_damaged(*packings(TEXT)),
-    anything_or_damaged(*packings(TEXT)),
+    anything_or_damaged(*compress_variants(TEXT)),
+    anything_or_damaged(*compress_variants(TEXT)),
     st.sampled_from(("error", "drop")),
 )
 
 
 @given(CORPORA)
-def test_corpora(tmp_path, files):
-    tries_corpus(tmp_path, *files)
+def test_a_damaged_corpus_is_read_or_refused(tmp_path, files):
+    assert_corpus_read_or_refused(tmp_path, *files)
 
 
 @pytest.mark.slow
 @settings(settings.get_profile("thorough"))
 @given(CORPORA)
-def test_many_corpora(tmp_path, files):
-    tries_corpus(tmp_path, *files)
+def test_many_damaged_corpora_are_read_or_refused(tmp_path, files):
+    assert_corpus_read_or_refused(tmp_path, *files)
 
 
-@given(anything_or_damaged(*packings(LINKS)), anything_or_damaged(*packings(LINKS)), st.integers(0, 1))
-def test_links(tmp_path, links, gold, base):
+@given(
+    anything_or_damaged(*compress_variants(LINKS)), anything_or_damaged(*compress_variants(LINKS)), st.integers(0, 1)
+)
+def test_damaged_links_are_read_or_refused(tmp_path, links, gold, base):
     (tmp_path / "links").write_bytes(links)
     (tmp_path / "gold").write_bytes(gold)
     for read in (
@@ -79,29 +81,29 @@ def test_links(tmp_path, links, gold, base):
         lambda: read_links_and_gold(tmp_path / "links", tmp_path / "gold", links_base=0, gold_base=base),
     ):
         try:
-            found = bounded(read())
+            pairs = read_bounded(read())
         except DataError as error:
             assert str(tmp_path) in str(error)
         else:
-            assert all(min(link) >= 0 for one, *_ in found for link in one)
+            assert all(min(link) >= 0 for one, *_ in pairs for link in one)
 
 
 @given(st.data())
-def test_word_tables(tmp_path, data):
+def test_a_damaged_word_table_is_read_or_refused(tmp_path, data):
     path = tmp_path / "word_table.tsv.gz"
     TABLE.save(path)
-    whole = path.read_bytes()
-    path.write_bytes(data.draw(anything_or_damaged(whole, gzip.decompress(whole))))
+    content = path.read_bytes()
+    path.write_bytes(data.draw(anything_or_damaged(content, gzip.decompress(content))))
     try:
-        found = LexicalTable.load(path)
+        table = LexicalTable.load(path)
     except DataError as error:
         assert str(path) in str(error)
     else:
-        assert all(0 < share <= 1 for of_word in found.entries.values() for _, share in of_word)
+        assert all(0 < share <= 1 for of_word in table.entries.values() for _, share in of_word)
 
 
 @given(st.data())
-def test_candidate_lists(tmp_path, data):
+def test_damaged_candidate_lists_are_read_or_refused(tmp_path, data):
     import numpy as np
 
     path = tmp_path / "candidates.npz"
@@ -113,12 +115,12 @@ def test_candidate_lists(tmp_path, data):
         kinds = st.sampled_from((np.int64, np.int32, np.float32, np.bool_))
         np.savez(path, **{name: data.draw(numbers).astype(data.draw(kinds)) for name in NAMES})
     try:
-        found = Candidates.load(path)
-        found.check_vocabulary_sizes(Sides(3, 10), path)
+        candidates = Candidates.load(path)
+        candidates.check_vocabulary_sizes(Sides(3, 10), path)
     except DataError as error:
         assert str(path) in str(error)
         return
-    words, allowed = found.select_for_sentences(np.array([[0, 1], [2, 2]]))
+    words, allowed = candidates.select_for_sentences(np.array([[0, 1], [2, 2]]))
     assert allowed.shape == (2, len(words))
     assert set(range(4)) <= set(words.tolist()) <= set(range(10))
 
@@ -126,7 +128,7 @@ def test_candidate_lists(tmp_path, data):
 NAMES = ("frequent", "offsets", "translations")
 
 
-def tries_vocabulary(text: str) -> None:
+def assert_vocabulary_read_or_refused(text: str) -> None:
     try:
         vocabulary = Vocabulary.from_json(text)
     except UserError as error:
@@ -147,15 +149,15 @@ TOKENIZERS = st.one_of(
 
 
 @given(TOKENIZERS)
-def test_tokenizers(text):
-    tries_vocabulary(text)
+def test_a_damaged_tokenizer_is_read_or_refused(text):
+    assert_vocabulary_read_or_refused(text)
 
 
 @pytest.mark.slow
 @settings(settings.get_profile("thorough"))
 @given(TOKENIZERS)
-def test_many_tokenizers(text):
-    tries_vocabulary(text)
+def test_many_damaged_tokenizers_are_read_or_refused(text):
+    assert_vocabulary_read_or_refused(text)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_many_tokenizers(text):
     ],
     ids=lambda part: next(iter(part)),
 )
-def test_what_a_tokenizer_could_do_besides_is_refused(part):
+def test_other_processing_steps_in_a_tokenizer_are_refused(part):
     crafted = json.loads(VOCABULARIES["words"].to_json()) | part
     with pytest.raises(DataError, match=f"not a tokenizer.json of this project: .*{next(iter(part))}"):
         Vocabulary.from_json(json.dumps(crafted))
@@ -183,8 +185,8 @@ def test_special_symbols_beside_an_empty_vocabulary_are_refused(kind):
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, pytest.param(zstandard.compress, marks=pytest.mark.slow)])
-def test_a_line_of_gigabytes_is_not_unpacked(tmp_path, pack):
-    """Some hundred kilobytes that would be two hundred megabytes: it is refused after the first of them."""
+def test_an_oversized_line_is_refused_before_it_is_unpacked(tmp_path, pack):
+    """The file has a few hundred kilobytes and would unpack to two hundred megabytes."""
     (tmp_path / "bomb").write_bytes(pack(b"ma\n" + b"a" * (200 << 20)))
     with pytest.raises(DataError, match=rf"bomb, line 2: more than {MAX_LINE_BYTES} bytes"):
         list(read_lines(tmp_path / "bomb"))
@@ -192,7 +194,7 @@ def test_a_line_of_gigabytes_is_not_unpacked(tmp_path, pack):
         LexicalTable.load(tmp_path / "bomb")
 
 
-def test_several_frames_of_zstandard_are_one_text_and_a_cut_one_is_none(tmp_path):
+def test_several_zstandard_frames_are_one_text_and_a_cut_frame_is_refused(tmp_path):
     frames = [zstandard.compress(b"ma\n" * 1000), zstandard.compress(b"pu\n" * 70_000)]
     (tmp_path / "two").write_bytes(b"".join(frames))
     assert list(read_lines(tmp_path / "two")) == ["ma"] * 1000 + ["pu"] * 70_000
@@ -202,7 +204,7 @@ def test_several_frames_of_zstandard_are_one_text_and_a_cut_one_is_none(tmp_path
             list(read_lines(tmp_path / "two"))
 
 
-def test_positions_of_five_thousand_figures_are_no_links(tmp_path):
+def test_link_positions_of_five_thousand_digits_are_refused(tmp_path):
     (tmp_path / "gold").write_text(f"1-1\n{'9' * 5000}-1\n")
     with pytest.raises(DataError, match=r"gold, line 2: '9+-1' is not a link"):
         list(read_gold_file(tmp_path / "gold", 1))
