@@ -1,4 +1,5 @@
-# make demo | test | test-all | lint | format | results. Everything lives in .venv; what is installed is not installed again.
+# make demo | test | test-all | lint | format | results
+# All packages are installed into .venv, again only after a change of requirements*.txt.
 PYTHON ?= python3
 BIN := .venv/bin
 RUN := outputs/demo/$(shell date +%Y-%m-%d_%H-%M-%S)
@@ -24,7 +25,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	@if npx --no-install prettier --version >/dev/null 2>&1; then npx --no-install prettier --check nmt/web; \
-	else echo "nmt/web is not checked: Prettier is not installed (npm install --global prettier)"; fi
+	else echo "nmt/web is not checked, because Prettier is not installed. Fix: npm install --global prettier"; fi
 
 results: .venv/installed
 	$(BIN)/python -m studies
@@ -34,7 +35,7 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 
 .venv/installed: requirements.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "PYTHON=$(PYTHON): Python 3.11 or newer is needed. Fix: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -r requirements.txt
