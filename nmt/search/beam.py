@@ -93,7 +93,7 @@ def beam_search(
     if candidates is not None:
         return _search_candidates(model, source, lengths, search, prefixes, trace_names, candidates)
     bound, state = model.begin(model.encode(source, lengths))
-    beams = _Beams(search, lengths, source.shape[1], prefixes, trace_names, source.device)
+    beams = _Beams(search, source, lengths, prefixes, trace_names)
     state = map_tree(lambda leaf: leaf.repeat_interleave(beams.width, 0), state)
     words = torch.full((source.shape[0] * beams.width,), START, device=source.device)
     while beams.live.numel():
@@ -131,16 +131,16 @@ class _Beams:
     def __init__(
         self,
         search: Search,
+        source: Tensor,
         lengths: Tensor,
-        source_size: int,
         prefixes: Tensor | None,
         trace_names: tuple[str, ...] | None,
-        device: torch.device,
     ):
-        self.search, self.trace_names, self.device = search, trace_names, device
-        sentences = len(lengths)
+        self.search, self.trace_names, self.device = search, trace_names, source.device
+        (sentences, source_size), device = source.shape, source.device
         self.source_lengths = lengths
-        shortest, longest = search.length_limits(lengths)
+        last_words = source.cpu()[torch.arange(sentences), lengths - 1]
+        shortest, longest = search.length_limits(lengths - (last_words == END).long(), lengths)
         if prefixes is not None:
             longest = torch.maximum(longest, (prefixes != PAD).sum(1).cpu() + 1)
         self.longest = longest.to(device)

@@ -44,7 +44,7 @@ class Search:
         normalization: `words`: norm = length^α; `gnmt`: norm = ((5 + length)/6)^α.
         length_penalty: α; with `words` 0 ranks by log P, 1 by the mean log-probability.
         coverage_penalty: The weight of the coverage term.
-        shortest_ratio: A translation has at least this many times the length of the source.
+        shortest_ratio: A translation has at least this many times the words of the source, end symbols not counted.
         longest_ratio: A translation has at most this many times the length of the source, and `longest_extra` more.
         longest_extra: See `longest_ratio`.
         no_repeat_ngram: No n-gram of this size is repeated; 0: any may be.
@@ -108,8 +108,15 @@ class Search:
         share = attended.clamp(LEAST_ATTENTION, 1.0).masked_fill(padding, 1.0)
         return self.coverage_penalty * share.log().sum(-1)
 
-    def length_limits(self, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the fewest words, and the most symbols, of translations of sources with these lengths."""
+    def length_limits(self, words: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the fewest words, and the most symbols, of translations.
+
+        Half of the words, rounded up, is the least of GroundHog and of nmt.matlab: both round down (words + 1) / 2.
+
+        Args:
+            words: The lengths of the sources without the end symbol.
+            lengths: Their lengths as the encoder reads them.
+        """
         longest = (self.longest_ratio * lengths + self.longest_extra).long().clamp(min=1)
-        shortest = torch.minimum((self.shortest_ratio * lengths).ceil().long(), longest - 1)
+        shortest = torch.minimum((self.shortest_ratio * words).ceil().long(), longest - 1)
         return shortest, longest

@@ -84,6 +84,18 @@ def test_the_greatest_length_depends_on_the_sentence_and_not_on_its_batch():
     assert [best.alignment.shape for (best,) in nbest] == [(9, 4), (3, 1)]
 
 
+@pytest.mark.parametrize("source_end", [False, True])
+def test_half_of_the_source_is_the_least_length_as_in_the_papers_code(source_end):
+    """GroundHog's minlen and nmt.matlab's minLen are the source's length with its end symbol, halved, rounded down."""
+    hasty = Scripted({(A,) * n: {END: 0.9, A: 0.1} for n in range(50)}, words=7)
+    longest = 9
+    source = [[9] * n + [END] * source_end + [PAD] * (longest - n) for n in range(1, longest)]
+    lengths = torch.arange(1, longest) + source_end
+    settings = Search(beam=2, length_penalty=0.0, shortest_ratio=0.5)
+    found = [len(best.words) for (best,) in beam_search(hasty, torch.tensor(source), lengths, settings)]
+    assert found == [(n + 1) // 2 for n in range(1, longest)]
+
+
 def test_padding_and_start_symbols_are_never_in_a_hypothesis():
     model = Scripted({(): {PAD: 0.5, START: 0.3, A: 0.2}, (A,): {PAD: 0.9, END: 0.1}}, words=7)
     ((best,),) = run(model, beam=1)
