@@ -1,18 +1,21 @@
-"""Two aligners beside each other: links and word tables compared with alignments made by hand, time and memory.
+"""Compare two aligners: links and word tables against manual alignments, time and memory.
 
     NMT_DATA=FOLDER python benchmarks/aligners.py --output benchmarks/results/aligners_DATE.json
 
 FOLDER holds `alignments` ({zhen,enfr}.src-tgt and .gold, positions from 1), `multi30k/raw`, `3am-zhen` and
-`pydocs-zhen`. The aligners, `pip install eflomal==2.0.0 systran-align==3.5.0`, are optional: an absent one is named.
+`pydocs-zhen`. The aligners are optional (`pip install eflomal==2.0.0 systran-align==3.5.0`). A message names an aligner
+that is not installed, and it is skipped.
 
-Each aligner learns from the gold set's sentences alone (`gold`), and from these with training text (`text`); the error
-is that of the gold set's sentences. Text is made like the gold set: lowercased, tokenised by sacremoses; Chinese is cut
-greedily into the longest words that the gold set knows, else characters. Each runs in a process of its own, with as
-many threads as OMP_NUM_THREADS says (1 here unless given). Memory is the peak of the larger of that process, holding
-the text and all links, and what it started: an upper bound for the aligner.
+Each aligner learns from the sentences of the gold set alone (`gold`), and from these with training text (`text`). The
+error is measured on the sentences of the gold set. The training text is prepared like the gold set: lowercased, and
+tokenized by sacremoses. Chinese is split greedily into the longest words of the gold set, else into characters.
 
-A table counts links. Its quality: of the sure links (s, t) by hand, the share whose t is the first, or among the first
-ten, of the table's translations of s. systran-align gives links of both directions joined (grow-diag-final) only.
+Each aligner runs in a process of its own, with OMP_NUM_THREADS threads (default: 1). The process holds the text and all
+links, and may start a child. The reported memory is the larger peak of the two, an upper bound for the aligner.
+
+A word table counts links. Its quality is a share of the sure manual links (s, t): those whose t is the first, or among
+the first ten, of the table's translations of s. systran-align has only links of both directions, joined by
+grow-diag-final.
 """
 
 import argparse
@@ -42,8 +45,8 @@ DIAGONAL = {
     "favor_diagonal": True,
     "optimize_tension": True,
     "variational_bayes": True,
-}  # what fast_align's -d -o -v are
-MOST = 40_000  # pairs of training text: of zh-en all captions and a fifth of the manuals
+}  # the options -d -o -v of fast_align
+MAX_PAIRS = 40_000  # of training text; for zh-en these are all captions and a fifth of the manuals
 Pairs = list[tuple[list[str], list[str]]]
 
 
@@ -63,44 +66,49 @@ def main() -> None:
         texts = write_texts(data, Path(name))
         for aligner, (package, _) in ALIGNERS.items():
             if importlib.util.find_spec(package) is None:
-                print(f"{aligner}: {package} is not installed, left out", flush=True)
+                print(f"{aligner}: skipped, because {package} is not installed", flush=True)
                 continue
             for (language, kind), pairs in texts.items():
                 gold = data / "alignments" / f"{language}.gold"
                 command = [sys.executable, __file__, "--one", aligner, str(pairs), str(gold)]
-                # Twice where it is quick: is it the same again?
+                # the quick one runs twice, to check that its links are repeatable
                 runs = [json.loads(subprocess.check_output(command)) for _ in range(2 if kind == "gold" else 1)]
                 same = runs[0]["digest"] == runs[1]["digest"] if len(runs) == 2 else None
                 results.append({"aligner": aligner, "pair": language, "text": kind} | runs[0] | {"same_again": same})
-                show(results[-1])
+                print_result(results[-1])
     if options.output:
-        about = {"threads": os.environ["OMP_NUM_THREADS"], "python": sys.version.split()[0]}
-        options.output.write_text(json.dumps(about | {"results": results}, indent=1) + "\n", encoding="utf-8")
+        environment = {"threads": os.environ["OMP_NUM_THREADS"], "python": sys.version.split()[0]}
+        options.output.write_text(json.dumps(environment | {"results": results}, indent=1) + "\n", encoding="utf-8")
 
 
-def show(result: dict) -> None:
+def print_result(result: dict) -> None:
+    """Print the figures of one aligner on one text."""
     print(
-        "{aligner} {pair} {text}: {sentences} pairs, {seconds:.1f} s, {memory} MiB, again {same_again}".format(**result)
+        "{aligner} {pair} {text}: {sentences} pairs, {seconds:.1f} s, {memory} MiB, same again: {same_again}".format(
+            **result
+        )
     )
     for name, figures in result["links"].items():
         print(f"    {name:16}", " ".join(f"{key} {value:.1f}" for key, value in figures.items()), flush=True)
 
 
 def measure(aligner: str, pairs: Pairs, gold_file: Path) -> dict:
-    began = time.perf_counter()
+    """Align the pairs, and return time, memory, a digest of the links, and their scores."""
+    started = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
-        found = ALIGNERS[aligner][1](pairs, Path(name))
-    seconds = time.perf_counter() - began
+        links_by_method = ALIGNERS[aligner][1](pairs, Path(name))
+    seconds = time.perf_counter() - started
     memory = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) // 1024
     gold = [read_gold(line) for line in read_lines(gold_file)]
     sure, possible = zip(*gold, strict=True)
-    wanted = [(pairs[k][0][i], pairs[k][1][j]) for k, links in enumerate(sure) for i, j in links]
+    gold_words = [(pairs[k][0][i], pairs[k][1][j]) for k, links in enumerate(sure) for i, j in links]
     figures = {
         name: alignment_error_rate(links[: len(gold)], sure, possible)._asdict()
-        | table_quality(first_ten(pairs, links), wanted)
-        for name, links in found.items()
+        | measure_table(build_table(pairs, links), gold_words)
+        for name, links in links_by_method.items()
     }
-    digest = hashlib.sha256(repr([[sorted(links) for links in found[name]] for name in sorted(found)]).encode())
+    sorted_links = [[sorted(links) for links in links_by_method[name]] for name in sorted(links_by_method)]
+    digest = hashlib.sha256(repr(sorted_links).encode())
     return {
         "sentences": len(pairs),
         "seconds": seconds,
@@ -110,42 +118,43 @@ def measure(aligner: str, pairs: Pairs, gold_file: Path) -> dict:
     }
 
 
-def first_ten(pairs: Pairs, links: list[Links]) -> dict[str, list[str]]:
-    """Ranked as word tables of nmt.data.lexical_table are."""
+def build_table(pairs: Pairs, links: list[Links]) -> dict[str, list[str]]:
+    """Return the first ten translations of each source word, in the order of nmt.data.lexical_table."""
     counts: dict[str, Counter] = defaultdict(Counter)
     frequency: Counter = Counter()
-    for (source, target), found in zip(pairs, links, strict=True):
-        for i, j in found:
+    for (source, target), sentence_links in zip(pairs, links, strict=True):
+        for i, j in sentence_links:
             counts[source[i]][target[j]] += 1
             frequency[target[j]] += 1
     return {
-        word: sorted(found, key=lambda target: (-found[target], frequency[target], target))[:10]
-        for word, found in counts.items()
+        word: sorted(targets, key=lambda target: (-targets[target], frequency[target], target))[:10]
+        for word, targets in counts.items()
     }
 
 
-def table_quality(table: dict[str, list[str]], wanted: list[tuple[str, str]]) -> dict[str, float]:
-    first = sum(table.get(source, [])[:1] == [target] for source, target in wanted)
-    ten = sum(target in table.get(source, []) for source, target in wanted)
-    return {"table_first": 100 * first / len(wanted), "table_ten": 100 * ten / len(wanted)}
+def measure_table(table: dict[str, list[str]], gold_words: list[tuple[str, str]]) -> dict[str, float]:
+    """Return the share (%) of gold links whose target is the first translation, or among the first ten."""
+    first = sum(table.get(source, [])[:1] == [target] for source, target in gold_words)
+    ten = sum(target in table.get(source, []) for source, target in gold_words)
+    return {"table_first": 100 * first / len(gold_words), "table_ten": 100 * ten / len(gold_words)}
 
 
-def by_systran_align(pairs: Pairs, folder: Path, **settings) -> dict[str, list[Links]]:
+def align_with_systran(pairs: Pairs, folder: Path, **settings) -> dict[str, list[Links]]:
     import systran_align
 
     lines = "".join(" ".join(source) + " ||| " + " ".join(target) + "\n" for source, target in pairs)
     (folder / "pairs").write_text(lines, encoding="utf-8")
     files = [str(folder / name) for name in ("pairs", "forward", "backward")]
     systran_align.generate_alignment_probabilities(*files, **settings)
-    answers = systran_align.Aligner(*files[1:]).align_batch(*map(list, zip(*pairs, strict=True)))
-    return {"grow_diag_final": [set(map(tuple, answer["alignments"])) for answer in answers]}
+    results = systran_align.Aligner(*files[1:]).align_batch(*map(list, zip(*pairs, strict=True)))
+    return {"grow_diag_final": [set(map(tuple, result["alignments"])) for result in results]}
 
 
-def by_systran_align_diagonal(pairs: Pairs, folder: Path) -> dict[str, list[Links]]:
-    return by_systran_align(pairs, folder, **DIAGONAL)
+def align_with_systran_diagonal(pairs: Pairs, folder: Path) -> dict[str, list[Links]]:
+    return align_with_systran(pairs, folder, **DIAGONAL)
 
 
-def by_eflomal(pairs: Pairs, folder: Path) -> dict[str, list[Links]]:
+def align_with_eflomal(pairs: Pairs, folder: Path) -> dict[str, list[Links]]:
     import eflomal
 
     sides = ([" ".join(words) for words in side] for side in zip(*pairs, strict=True))
@@ -154,22 +163,22 @@ def by_eflomal(pairs: Pairs, folder: Path) -> dict[str, list[Links]]:
     return {
         "forward": forward,
         "reverse": reverse,
-        "intersection": [one & other for one, other in zip(forward, reverse, strict=True)],
-        "union": [one | other for one, other in zip(forward, reverse, strict=True)],
+        "intersection": [left & right for left, right in zip(forward, reverse, strict=True)],
+        "union": [left | right for left, right in zip(forward, reverse, strict=True)],
     }
 
 
 ALIGNERS: dict[str, tuple[str, Callable[[Pairs, Path], dict[str, list[Links]]]]] = {
-    "systran_align": ("systran_align", by_systran_align),
-    "systran_align_diagonal": ("systran_align", by_systran_align_diagonal),
-    "eflomal": ("eflomal", by_eflomal),
+    "systran_align": ("systran_align", align_with_systran),
+    "systran_align_diagonal": ("systran_align", align_with_systran_diagonal),
+    "eflomal": ("eflomal", align_with_eflomal),
 }
 
 
 def write_texts(data: Path, folder: Path) -> dict[tuple[str, str], Path]:
-    """Files of pairs by languages and kind of text; the gold set's sentences come first."""
+    """Write files of pairs, and return them by languages and kind of text; the gold set comes first in a file."""
     texts = {}
-    for language, training in (("enfr", captions), ("zhen", captions_and_manuals)):
+    for language, read_training in (("enfr", read_captions), ("zhen", read_captions_and_manuals)):
         gold = [
             tuple(" ".join(side.lower().split()) for side in line.split("|||"))
             for line in read_lines(data / "alignments" / f"{language}.src-tgt")
@@ -177,24 +186,24 @@ def write_texts(data: Path, folder: Path) -> dict[tuple[str, str], Path]:
         for kind in ("gold", "text"):
             path = texts[language, kind] = folder / f"{language}.{kind}"
             words = {word for source, _ in gold for word in source.split()}
-            more = islice(training(data, words), MOST) if kind == "text" else ()
+            more = islice(read_training(data, words), MAX_PAIRS) if kind == "text" else ()
             lines = (f"{source}\t{target}\n" for source, target in [*gold, *more] if source and target)
             path.write_text("".join(lines), encoding="utf-8")
     return texts
 
 
-def captions(data: Path, _: set[str]) -> Iterator[tuple[str, str]]:
-    sides = (tokenized(data / "multi30k" / "raw" / f"train.{language}.gz", language) for language in ("en", "fr"))
+def read_captions(data: Path, _: set[str]) -> Iterator[tuple[str, str]]:
+    sides = (read_tokenized(data / "multi30k" / "raw" / f"train.{language}.gz", language) for language in ("en", "fr"))
     yield from zip(*sides, strict=True)
 
 
-def captions_and_manuals(data: Path, words: set[str]) -> Iterator[tuple[str, str]]:
+def read_captions_and_manuals(data: Path, words: set[str]) -> Iterator[tuple[str, str]]:
     for name in ("3am-zhen", "pydocs-zhen"):
-        chinese = (cut(line.lower(), words) for line in read_lines(data / name / "train.zh.gz"))
-        yield from zip(chinese, tokenized(data / name / "train.en.gz", "en"), strict=True)
+        chinese = (split_chinese(line.lower(), words) for line in read_lines(data / name / "train.zh.gz"))
+        yield from zip(chinese, read_tokenized(data / name / "train.en.gz", "en"), strict=True)
 
 
-def tokenized(path: Path, language: str) -> Iterator[str]:
+def read_tokenized(path: Path, language: str) -> Iterator[str]:
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
     normalizer, tokenizer = MosesPunctNormalizer(language), MosesTokenizer(language)
@@ -202,17 +211,17 @@ def tokenized(path: Path, language: str) -> Iterator[str]:
         yield " ".join(tokenizer.tokenize(normalizer.normalize(line.lower()), escape=False))
 
 
-def cut(line: str, words: set[str]) -> str:
-    """The longest known word each time, else a run of ASCII, else a character."""
+def split_chinese(line: str, words: set[str]) -> str:
+    """Split a line from left to right: a run of ASCII, else the longest known word, else a character."""
     longest = max(map(len, words))
-    found = []
+    pieces = []
     for piece in line.split():
         while piece:
             known = next((piece[:size] for size in range(longest, 1, -1) if piece[:size] in words), piece[0])
             run = re.match(r"[!-~]+", piece)
-            found.append(run[0] if run else known)
-            piece = piece[len(found[-1]) :]
-    return " ".join(found)
+            pieces.append(run[0] if run else known)
+            piece = piece[len(pieces[-1]) :]
+    return " ".join(pieces)
 
 
 def read_pairs(path: Path) -> Pairs:

@@ -1,7 +1,8 @@
-"""How large a comparison's page is, and how long it takes to write and to open:
-python benchmarks/comparison_page.py RUNS SENTENCES
+"""Measure the size of a comparison's page, and the time to write it, to open it and to search in it.
 
-Made-up runs with sentences of some 20 words; their alignments are those of the first.
+    python benchmarks/comparison_page.py RUNS SENTENCES
+
+The runs are artificial, with sentences of about 20 words. All runs have the alignments of the first run.
 """
 
 import argparse
@@ -25,23 +26,23 @@ from nmt.cli.arguments import read_arguments  # noqa: E402
 from nmt.cli.compare import compare  # noqa: E402
 
 
-def lines(count: int) -> list[tuple[str, str]]:
-    """As many words as a language has, some of them often."""
+def make_pairs(count: int) -> list[tuple[str, str]]:
+    """Return random sentence pairs with the vocabulary of a language, in which some words are frequent."""
     random = np.random.default_rng(0)
     letters = np.array(list("aaabcdeeeefghiiklmnnooprrsstttuvwz"))
     words = ["".join(random.choice(letters, random.integers(2, 11))) for _ in range(8000)]
     folders.WORDS = tuple(words)
-    likely = 1 / np.arange(10, 8010)
+    frequency = 1 / np.arange(10, 8010)
 
     def sentence(length: int) -> str:
-        return " ".join(random.choice(words, length, p=likely / likely.sum()))
+        return " ".join(random.choice(words, length, p=frequency / frequency.sum()))
 
     return [(sentence(length), sentence(length + 1)) for length in random.poisson(19, count) + 1]
 
 
-def runs_under(folder: Path, count: int, sentences: int) -> None:
-    """The first is written whole; others differ from it in their settings and translations."""
-    pairs, random = lines(sentences), np.random.default_rng(1)
+def write_runs(folder: Path, count: int, sentences: int) -> None:
+    """Write the first run; the others are copies with other settings and translations."""
+    pairs, random = make_pairs(sentences), np.random.default_rng(1)
     first = folders.write_run(folder / "run0", lines=pairs, mistakes=0.2)
     config = (first / ".hydra" / "config.yaml").read_text()
     stored = [json.loads(line) for line in (first / "test" / "sentences.jsonl").read_text().splitlines()]
@@ -49,26 +50,27 @@ def runs_under(folder: Path, count: int, sentences: int) -> None:
         run = folder / f"run{number}"
         shutil.copytree(first, run, copy_function=os.link)
         changed = config.replace("dropout: 0.2", f"dropout: {0.1 + number // 10 / 20}")
-        rewritten(run / ".hydra" / "config.yaml", changed.replace("hidden: 32", f"hidden: {32 * (number % 10 + 1)}"))
+        replace_file(run / ".hydra" / "config.yaml", changed.replace("hidden: 32", f"hidden: {32 * (number % 10 + 1)}"))
         for sentence, (_, reference) in zip(stored, pairs, strict=True):
             words = reference.split()
-            for place in np.flatnonzero(random.random(len(words)) < 0.1 + 0.005 * number):
-                words[place] = folders.WORDS[random.integers(len(folders.WORDS))]
+            for position in np.flatnonzero(random.random(len(words)) < 0.1 + 0.005 * number):
+                words[position] = folders.WORDS[random.integers(len(folders.WORDS))]
             sentence["hypothesis"], sentence["words"] = " ".join(words), [*words, "</s>"]
-        rewritten(run / "test" / "sentences.jsonl", "".join(json.dumps(sentence) + "\n" for sentence in stored))
+        replace_file(run / "test" / "sentences.jsonl", "".join(json.dumps(sentence) + "\n" for sentence in stored))
 
 
-def rewritten(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
+    """Replace a file, because the old one is a hard link to that of the first run."""
     path.unlink()
     path.write_text(text, encoding="utf-8")
 
 
-def opened(path: Path) -> tuple[float, float, float]:
-    """Seconds until the sentences are there, for a search through all of them, for other systems side by side."""
-    with sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+def time_page(path: Path) -> tuple[float, float, float]:
+    """Return the seconds to show the sentences, to search in all of them, and to show alignments of several systems."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = chromium.new_page(viewport={"width": 1400, "height": 900})
-        begun = time.perf_counter()
+        started = time.perf_counter()
         page.goto(path.as_uri())
         page.wait_for_selector("article")
         shown = time.perf_counter()
@@ -82,21 +84,23 @@ def opened(path: Path) -> tuple[float, float, float]:
         page.wait_for_selector(".heatmap")
         mapped = time.perf_counter()
         chromium.close()
-    return shown - begun, searched - shown, mapped - cleared
+    return shown - started, searched - shown, mapped - cleared
 
 
 def main(count: int, sentences: int) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        runs_under(folder, count, sentences)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_runs(folder, count, sentences)
         settings, _ = read_arguments("compare", [f"output={folder}/compare.html"], usage="")
-        begun, worked = time.perf_counter(), time.process_time()
+        started, cpu_started = time.perf_counter(), time.process_time()
         compare([str(folder)], settings)
-        written, worked = time.perf_counter() - begun, time.process_time() - worked
+        seconds_to_write, cpu = time.perf_counter() - started, time.process_time() - cpu_started
         size = (folder / "compare.html").stat().st_size / 1e6
-        seconds = [opened(folder / "compare.html") for _ in range(3)]
+        seconds = [time_page(folder / "compare.html") for _ in range(3)]
         shown, searched, mapped = (sorted(column)[1] for column in zip(*seconds, strict=True))
-    print(f"{count} runs, {sentences} sentences: written in {written:.1f} s ({worked:.1f} of CPU), {size:.1f} MB")
+    print(
+        f"{count} runs, {sentences} sentences: written in {seconds_to_write:.1f} s ({cpu:.1f} s of CPU), {size:.1f} MB"
+    )
     print(
         f"medians of three: opened in {shown:.2f} s, searched in {searched:.2f} s, alignments opened in {mapped:.2f} s"
     )

@@ -1,12 +1,12 @@
-"""The whole comparison by one command: training, search, growth and start-up, ours and the peers' in turn.
+"""Run all benchmarks: training, search, growth and start-up, ours and those of the peers in turn.
 
-    python benchmarks/everything.py                     on this machine's CPU; NMT_DATA names the folder with Multi30k
+    python benchmarks/everything.py                     on the CPU; NMT_DATA names the folder with Multi30k
     python benchmarks/everything.py --device cuda       on a GPU: RNNsearch's sizes in bfloat16, and how cost grows
-    python benchmarks/everything.py --only train search some of it: the parts whose names begin so
-    python benchmarks/everything.py --quick             a few steps of tiny models: that it runs, not how fast
+    python benchmarks/everything.py --only train search only parts whose names begin with these words
+    python benchmarks/everything.py --quick             a few steps of tiny models, to check that the scripts run
 
-Peers get environments of their own in --folder, once; one that cannot be installed is left out, with the reason. The
-figures go to benchmarks/results/PART_DATE.json, the tables to standard output.
+Each peer is installed once, into an environment of its own in --folder. A peer whose installation fails is skipped, and
+the reason is printed. The figures go to benchmarks/results/PART_DATE.json, the tables to standard output.
 """
 
 import argparse
@@ -25,8 +25,8 @@ from peers import Peer
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 PEERS = {"joeynmt": JOEY, "opennmt": OPENNMT}
-TRAINING = {"joeynmt": "joeynmt_search.py", "opennmt": "opennmt_peer.py"}  # of a model to search with
-COMPARISON = (  # as train_throughput.py has it
+TRAINING = {"joeynmt": "joeynmt_search.py", "opennmt": "opennmt_peer.py"}  # scripts that train a model for the search
+COMPARISON = (  # the comparison model, as in train_throughput.py
     "data=multi30k",
     "size=small",
     "decoder=bahdanau",
@@ -41,48 +41,53 @@ COMPARISON = (  # as train_throughput.py has it
 
 
 class Part(NamedTuple):
+    """One call of a benchmark."""
+
     name: str
     script: str
     arguments: list[str]
     peers: tuple[str, ...] = ()
-    searches: bool = False  # with models that were trained
+    searches: bool = False  # true: needs trained models
 
 
 def main() -> None:
     options = parse()
     options.folder.mkdir(parents=True, exist_ok=True)
     needed = {name for part in parts(options) for name in part.peers}
-    pythons = {name: python for name in sorted(needed) if (python := installed(PEERS[name], options.folder / name))}
+    pythons = {name: python for name in sorted(needed) if (python := install_peer(PEERS[name], options.folder / name))}
     failed = []
     for part in parts(options):
         print(f"\n## {part.name}\n", flush=True)
-        if not succeeded(part, options, pythons):
+        if not run_part(part, options, pythons):
             failed.append(part.name)
     if failed:
-        sys.exit(f"error: {', '.join(failed)} did not come to an end; what they said stands above")
+        sys.exit(f"error: {', '.join(failed)} did not come to an end; their error messages are above")
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", nargs="+", help="parts, by name: those whose name begins so")
+    parser.add_argument("--only", nargs="+", help="run only parts whose names begin with these words")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "benchmarks", help="peers and trained models")
     parser.add_argument(
-        "--results", type=Path, help="folder for the figures: benchmarks/results, with --quick FOLDER's"
+        "--results", type=Path, help="folder for the figures; default: benchmarks/results, with --quick FOLDER/quick"
     )
     options = parser.parse_args()
     options.results = options.results or (options.folder / "quick" if options.quick else HERE / "results")
     if not parts(options):
-        options.only, wrong = None, options.only
-        parser.error(f"--only {' '.join(wrong)}: there are {', '.join(part.name for part in parts(options))}")
+        options.only, unknown = None, options.only
+        parser.error(f"--only {' '.join(unknown)}: there are {', '.join(part.name for part in parts(options))}")
     return options
 
 
 def parts(options: argparse.Namespace) -> list[Part]:
-    of_all = quick_parts() if options.quick else cpu_parts(options) if options.device == "cpu" else gpu_parts(options)
-    return [part for part in of_all if not options.only or part.name.startswith(tuple(options.only))]
+    """Return the parts that the options choose."""
+    available = (
+        quick_parts() if options.quick else cpu_parts(options) if options.device == "cpu" else gpu_parts(options)
+    )
+    return [part for part in available if not options.only or part.name.startswith(tuple(options.only))]
 
 
 def quick_parts() -> list[Part]:
@@ -95,13 +100,13 @@ def quick_parts() -> list[Part]:
 
 def cpu_parts(options: argparse.Namespace) -> list[Part]:
     rounds = ["--rounds", str(options.rounds)]
-    lesser = ["--mechanism", "matmul_precision=medium", "--mechanism", "trainer.precision=bf16-mixed"]
+    low_precision = ["--mechanism", "matmul_precision=medium", "--mechanism", "trainer.precision=bf16-mixed"]
     paper = ["--size", "paper", "--data", "random", "--updates", "9"]
     searches = ["beam=5 stop=first", "beam=5 int8=true stop=first", "beam=1 int8=true"]
     other_searches = [argument for search in searches for argument in ("--search", search)]
     return [
         Part("train_small", "train_throughput.py", rounds, peers=tuple(PEERS)),
-        Part("train_small_precision", "train_throughput.py", [*rounds, *lesser]),
+        Part("train_small_precision", "train_throughput.py", [*rounds, *low_precision]),
         Part("train_paper", "train_throughput.py", [*rounds, *paper]),
         Part("search", "search_throughput.py", [*rounds, *other_searches], peers=tuple(PEERS), searches=True),
         Part("large_vocabulary", "large_vocabulary.py", rounds),
@@ -111,33 +116,33 @@ def cpu_parts(options: argparse.Namespace) -> list[Part]:
 
 
 def gpu_parts(options: argparse.Namespace) -> list[Part]:
-    """RNNsearch's sizes, every mechanism over plain attention, and how cost grows."""
+    """Return RNNsearch's sizes, the cost of mechanisms over plain attention, and how cost grows."""
     paper = ["--size", "paper", "--data", "random", "--device", "cuda", "--updates", "200"]
     paper += ["--rounds", str(options.rounds)]
     bf16 = ["--override", "trainer.precision=bf16-mixed"]
     mechanisms = ("attention=dot", "attention=local_p", "attention=coverage", "attention=temporal")
     mechanisms += ("attention=interactive", "memory=buffer")
-    beside = [argument for mechanism in mechanisms for argument in ("--mechanism", mechanism)]
+    mechanism_arguments = [argument for mechanism in mechanisms for argument in ("--mechanism", mechanism)]
     return [
         Part("gpu_train_paper", "train_throughput.py", [*paper, *bf16], peers=("joeynmt",)),
-        Part("gpu_mechanisms", "train_throughput.py", [*paper, *bf16, *beside]),
+        Part("gpu_mechanisms", "train_throughput.py", [*paper, *bf16, *mechanism_arguments]),
         Part("gpu_growth", "growth.py", ["--device", "cuda", "--precision", "bf16", "--steps", "30", "--size", "base"]),
     ]
 
 
-def installed(peer: Peer, folder: Path) -> str | None:
-    """The Python of its environment; None, and a word why, where it cannot be had."""
+def install_peer(peer: Peer, folder: Path) -> str | None:
+    """Return the Python of a peer's environment; None, after a message, if the installation fails."""
     python = folder / "bin" / "python"
     try:
         once(folder, f"installing {peer.title} into {folder}", lambda: peer.install(python))
     except SystemExit as reason:
-        print(f"{peer.title} is left out: {reason}", file=sys.stderr)
+        print(f"{peer.title} is skipped: {reason}", file=sys.stderr)
         return None
     return str(python)
 
 
 def once(folder: Path, what: str, make: Callable[[], object]) -> None:
-    """Whatever was broken off before its end is begun anew."""
+    """Make a folder, unless it is complete; an incomplete one is removed first."""
     stamp = folder.with_name(f"{folder.name}.complete")
     if not stamp.exists():
         print(what, file=sys.stderr)
@@ -146,15 +151,15 @@ def once(folder: Path, what: str, make: Callable[[], object]) -> None:
         stamp.touch()
 
 
-def succeeded(part: Part, options: argparse.Namespace, pythons: dict[str, str]) -> bool:
-    """Whether it came to its end; its figures are kept then."""
+def run_part(part: Part, options: argparse.Namespace, pythons: dict[str, str]) -> bool:
+    """Run a part, which writes its figures; return False if it fails."""
     output = options.results / f"{part.name}_{time.strftime('%Y-%m-%d')}.json"
     command = [sys.executable, str(HERE / part.script), *part.arguments, "--output", str(output)]
-    beside = {name: pythons[name] for name in part.peers if name in pythons}
-    command += [argument for name, python in beside.items() for argument in (f"--{name}", python)]
+    peers = {name: pythons[name] for name in part.peers if name in pythons}
+    command += [argument for name, python in peers.items() for argument in (f"--{name}", python)]
     try:
         if part.searches:
-            command += ["--run", str(trained(options.folder / "run")), *trained_peers(options.folder, beside)]
+            command += ["--run", str(train_ours(options.folder / "run")), *train_peers(options.folder, peers)]
         subprocess.run(command, check=True)
     except subprocess.CalledProcessError as error:
         print(error, file=sys.stderr)
@@ -162,19 +167,19 @@ def succeeded(part: Part, options: argparse.Namespace, pythons: dict[str, str]) 
     return True
 
 
-def trained(run: Path) -> Path:
-    """Our model to search with; trained once, gone on with where that was stopped."""
+def train_ours(run: Path) -> Path:
+    """Train our model for the search; a stopped training resumes, and a completed one is not repeated."""
     subprocess.run([sys.executable, ROOT / "train.py", *COMPARISON, f"hydra.run.dir={run}"], check=True)
     return run
 
 
-def trained_peers(folder: Path, pythons: dict[str, str]) -> list[str]:
-    """The same for the peers, and the text for all of them."""
+def train_peers(folder: Path, pythons: dict[str, str]) -> list[str]:
+    """Train the models of the peers once, and return the arguments that name the text and the models."""
     if not pythons:
         return []
     text, models = folder / "text", []
-    written = [sys.executable, HERE / "train_throughput.py", "--write-text", text]
-    once(text, f"writing {text}", lambda: subprocess.run(written, check=True))
+    write_text = [sys.executable, HERE / "train_throughput.py", "--write-text", text]
+    once(text, f"writing {text}", lambda: subprocess.run(write_text, check=True))
     for peer, python in pythons.items():
         model = folder / f"{peer}_model" / "model"
         command = [sys.executable, HERE / TRAINING[peer], "train", "--python", python, "--data", text]

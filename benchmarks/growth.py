@@ -1,13 +1,13 @@
-"""How cost grows: with the batch, the sentences, the state, the vocabulary, the beam, the corpus and the ranks.
+"""Measure how cost grows with the batch, the sentences, the state, the vocabulary, the beam, the corpus and the ranks.
 
-    python benchmarks/growth.py                                    every axis, on this machine's CPU
-    python benchmarks/growth.py --axis length hidden               some of them
+    python benchmarks/growth.py                                    all axes, on the CPU
+    python benchmarks/growth.py --axis length hidden               some axes
     python benchmarks/growth.py --device cuda --precision bf16     on a GPU
-    python benchmarks/growth.py --read FILE --plot PICTURE         table and plot of figures that are there already
+    python benchmarks/growth.py --read FILE --plot PICTURE         table and plot of stored figures
 
-The model is `size=small` on random text; every point is a process of its own. Words are target words, end symbols
-counted. GFLOP/s are of the matrix products alone; beside each point stands the machine's own rate in the same moment,
-large products alone, so that a machine that drifts can be told from a cost that grows.
+The model is `size=small` on random text; each point is measured in a process of its own. Words are target words, and
+end symbols count. GFLOP/s count the matrix products only. Each point also has the machine's own rate at that moment, on
+large products. This rate separates a drift of the machine's speed from a cost that grows.
 """
 
 import argparse
@@ -21,11 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from machine import keep, rate
+from machine import measure_gflops, write_results
 
 ROOT = Path(__file__).parent.parent
-BATCH, LENGTH, WORDS = 80, 14, 8000  # where another axis is measured
-WORDS_IN_BATCH = 4000  # on the axis of lengths, where batches have equally many words
+BATCH, LENGTH, WORDS = 80, 14, 8000  # on the other axes
+WORDS_IN_BATCH = 4000  # on the axis `length`, where all batches have as many words
 AXES: dict[str, tuple[str, tuple[int, ...]]] = {
     "batch": ("sentences in a batch", (5, 10, 20, 40, 80, 160, 320)),
     "length": ("words in a sentence", (10, 20, 50, 100, 200)),
@@ -50,39 +50,44 @@ SHOWN = {
 def main() -> None:
     options = parse()
     if options.inside:
-        print(json.dumps(measured_beside_the_machine(options)))
+        print(json.dumps(measure_point(options)))
         return
-    points = json.loads(Path(options.read).read_text(encoding="utf-8"))["points"] if options.read else measure(options)
-    report(points)
+    points = (
+        json.loads(Path(options.read).read_text(encoding="utf-8"))["points"] if options.read else measure_axes(options)
+    )
+    print_tables(points)
     if options.plot:
         plot(points, Path(options.plot))
     if options.output:
-        keep(Path(options.output), options, points=points)
+        write_results(Path(options.output), options, points=points)
     if failed := [f"{point['axis']} {point['value']}" for point in points if "failed" in point]:
-        sys.exit(f"error: {', '.join(failed)} did not come to an end; what they said stands above")
+        sys.exit(f"error: {', '.join(failed)} did not come to an end; their error messages are above")
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--axis", nargs="+", choices=list(AXES), default=list(AXES))
-    parser.add_argument("--most", type=int, help="leave out larger values: for a quick look")
+    parser.add_argument("--most", type=int, help="skip larger values, for a quick check")
     parser.add_argument("--size", default="small", help="conf/size to start from")
     parser.add_argument("--steps", type=int, default=12, help="training steps; the first third is warm-up")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
-    parser.add_argument("--output", help="JSON file for every figure")
-    parser.add_argument("--read", help="such a file, instead of measuring")
-    parser.add_argument("--plot", help="PNG file")
+    parser.add_argument("--output", help="JSON file for all figures")
+    parser.add_argument("--read", help="JSON file of --output to read, instead of measuring")
+    parser.add_argument("--plot", help="PNG file for the plot")
     parser.add_argument("--inside", choices=list(AXES), help=argparse.SUPPRESS)
     parser.add_argument("--value", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read and options.output:
-        parser.error("--read with --output: what was measured elsewhere would be said to be of this machine")
+        parser.error(
+            "--read with --output: the file would name this machine for figures of another. Fix: leave out one"
+        )
     return options
 
 
-def measure(options: argparse.Namespace) -> list[dict]:
+def measure_axes(options: argparse.Namespace) -> list[dict]:
+    """Measure each point in a process of its own; a point whose process failed has its status under `failed`."""
     points = []
     for axis in options.axis:
         for value in AXES[axis][1]:
@@ -91,47 +96,55 @@ def measure(options: argparse.Namespace) -> list[dict]:
             command = [sys.executable, __file__, "--inside", axis, "--value", str(value), "--size", options.size]
             command += ["--steps", str(options.steps), "--threads", str(options.threads)]
             command += ["--device", options.device, "--precision", options.precision]
-            done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-            found = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"failed": done.returncode}
-            points.append({"axis": axis, "value": value} | found)
+            result = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+            failed = result.returncode != 0
+            figures = {"failed": result.returncode} if failed else json.loads(result.stdout.splitlines()[-1])
+            points.append({"axis": axis, "value": value} | figures)
             print(json.dumps(points[-1]), file=sys.stderr)
     return points
 
 
-def measured_beside_the_machine(options: argparse.Namespace) -> dict:
+def measure_point(options: argparse.Namespace) -> dict:
+    """Measure one point, and the machine's own rate before and after it."""
     import torch
 
     torch.set_num_threads(options.threads)
     kind = {"fp32": torch.float32, "bf16": torch.bfloat16}[options.precision]
-    before = rate(kind, options.device)
-    found = measurement_of(options.inside)(options.value, options)
-    return found | {"machine_gflops": (before + rate(kind, options.device)) / 2}
+    before = measure_gflops(kind, options.device)
+    figures = choose_measurement(options.inside)(options.value, options)
+    return figures | {"machine_gflops": (before + measure_gflops(kind, options.device)) / 2}
 
 
-def measurement_of(axis: str) -> Callable[[int, argparse.Namespace], dict]:
-    return {"beam": searching, "corpus": preparing, "ranks": training_in_ranks}.get(axis, training_along(axis))
+def choose_measurement(axis: str) -> Callable[[int, argparse.Namespace], dict]:
+    """Return the function that measures a point of an axis."""
+    others = {"beam": measure_search, "corpus": measure_preparation, "ranks": measure_ranks}
+    return others.get(axis, training_measurement(axis))
 
 
-def training_along(axis: str) -> Callable[[int, argparse.Namespace], dict]:
-    def measured(value: int, options: argparse.Namespace) -> dict:
+def training_measurement(axis: str) -> Callable[[int, argparse.Namespace], dict]:
+    """Return the function that measures training at a value of an axis."""
+
+    def measure(value: int, options: argparse.Namespace) -> dict:
         batch = max(1, WORDS_IN_BATCH // value) if axis == "length" else value if axis == "batch" else BATCH
         length = value if axis == "length" else LENGTH
         words = value if axis == "vocabulary" else WORDS
-        # the state and what goes with it: annotations and attention of its size, everything else as it is
+        # annotations and attention have the size of the state; other sizes do not change
         sizes = [f"size.hidden={value}", f"size.encoder={value // 2}", f"size.attention={value}"]
-        return training(options, batch, length, words, sizes if axis == "hidden" else [])
+        return measure_training(options, batch, length, words, sizes if axis == "hidden" else [])
 
-    return measured
+    return measure
 
 
-def training(options: argparse.Namespace, batch_size: int, length: int, words: int, overrides: list[str]) -> dict:
-    """Forward, backward, clipping and Adam, over batches that are there already."""
+def measure_training(
+    options: argparse.Namespace, batch_size: int, length: int, words: int, overrides: list[str]
+) -> dict:
+    """Measure forward pass, backward pass, clipping and Adam on batches that are already in memory."""
     import hydra
     import torch
 
     from nmt.training.clipping import clip_norm
 
-    config, model = built(options, words, overrides)
+    config, model = build_model_of_size(options, words, overrides)
     random = random_batches(options.steps, batch_size, length, words)
     operations = matrix_operations(lambda: model.loss(random[0]).objective.backward())
     model.to(options.device)
@@ -146,54 +159,59 @@ def training(options: argparse.Namespace, batch_size: int, length: int, words: i
         clip_norm(model.parameters(), 1.0)
         optimizer.step()
 
-    seconds = [timed(lambda batch=batch: step(batch), options.device) for batch in batches]
+    seconds = [time_call(lambda batch=batch: step(batch), options.device) for batch in batches]
     typical = median(seconds[len(seconds) // 3 :])
     return {
         "words_per_second": batches[0].global_words / typical,
         "gflops": operations / typical / 1e9,
-        "peak_memory_mib": memory(options.device),
+        "peak_memory_mib": peak_memory(options.device),
     }
 
 
 def matrix_operations(work: Callable[[], object]) -> int:
-    """Of all matrix products in it. Counted on the CPU, where each is one: cuDNN's encoder would not be seen."""
+    """Return the number of operations in the matrix products of `work`.
+
+    The count must run on the CPU, because it misses the products of cuDNN's encoder.
+    """
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    def of_addmm(total: list[int], left: list[int], right: list[int], **_) -> int:
+    def count_addmm(total: list[int], left: list[int], right: list[int], **_) -> int:
         return 2 * left[0] * left[1] * right[1]
 
-    with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: of_addmm}) as counter:
+    with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: count_addmm}) as counter:
         work()
     return counter.get_total_flops()
 
 
-def searching(beam: int, options: argparse.Namespace) -> dict:
-    """Greedy with a beam of 1; an untrained model would not end, so translations are as long as their sources."""
+def measure_search(beam: int, options: argparse.Namespace) -> dict:
+    """Measure the search; translations are as long as their sources, because an untrained model would not end them."""
     import torch
 
     from nmt.search.beam import beam_search
     from nmt.search.settings import Search
 
-    _, model = built(options, WORDS, [])
+    _, model = build_model_of_size(options, WORDS, [])
     model.to(options.device).eval()
-    how = Search(beam=beam, longest_ratio=1.0, longest_extra=0, shortest_ratio=1.0)
+    search = Search(beam=beam, longest_ratio=1.0, longest_extra=0, shortest_ratio=1.0)
     batches = [batch.to(options.device) for batch in random_batches(4, BATCH, LENGTH, WORDS)]
     with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
         seconds = [
-            timed(lambda batch=batch: beam_search(model, batch.source, batch.source_lengths, how), options.device)
+            time_call(
+                lambda batch=batch: beam_search(model, batch.source, batch.source_lengths, search), options.device
+            )
             for batch in batches
         ]
-    return {"sentences_per_second": BATCH / median(seconds[1:]), "peak_memory_mib": memory(options.device)}
+    return {"sentences_per_second": BATCH / median(seconds[1:]), "peak_memory_mib": peak_memory(options.device)}
 
 
-def preparing(pairs: int, options: argparse.Namespace) -> dict:
-    """A generated corpus, prepared; then a new process's way from what is kept to its first batch."""
+def measure_preparation(pairs: int, options: argparse.Namespace) -> dict:
+    """Prepare a generated corpus; then measure how soon a new process makes a first batch from the cache."""
     with tempfile.TemporaryDirectory() as folder:
-        from prepare_throughput import write
+        from prepare_throughput import write_corpus
 
         for split, count in (("train", pairs), ("valid", 1000)):
-            write(Path(folder) / split, count)
+            write_corpus(Path(folder) / split, count)
         command = [sys.executable, "-c", FIRST_BATCH, folder, str(ROOT)]
         cold, warm = (json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout) for _ in range(2))
     seconds = {"warm_seconds": warm["data"], "start_seconds": warm["total"]}
@@ -222,8 +240,8 @@ print(json.dumps(seconds | {"mib": memory}))
 """
 
 
-def training_in_ranks(ranks: int, options: argparse.Namespace) -> dict:
-    """`train.py` itself on the toy language, gradients summed over gloo or NCCL."""
+def measure_ranks(ranks: int, options: argparse.Namespace) -> dict:
+    """Run `train.py` on the toy language; gloo or NCCL sums the gradients of the ranks."""
     with tempfile.TemporaryDirectory() as folder:
         trainer = [f"trainer.devices={ranks}", "trainer.log_every_n_steps=5", f"trainer.max_steps={5 * options.steps}"]
         accelerator = "gpu" if options.device == "cuda" else "cpu"
@@ -231,20 +249,21 @@ def training_in_ranks(ranks: int, options: argparse.Namespace) -> dict:
         trainer += ["trainer.precision=bf16-mixed"] * (options.precision == "bf16")
         command = [sys.executable, str(ROOT / "train.py"), f"size={options.size}", "logger=none", "threads=1"]
         command += [*trainer, "hydra.run.dir=run", "data.train.count=20000", f"data.batches.size={BATCH}"]
-        trained = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
-        if trained.returncode:
-            sys.exit(trained.stderr)
+        result = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
+        if result.returncode:
+            sys.exit(result.stderr)
         with open(Path(folder, "run", "metrics.csv"), encoding="utf-8") as stream:
             logged = [row["train/tokens_per_second"] for row in csv.DictReader(stream)]
     rates = [float(rate) for rate in logged if rate]
     return {"words_per_second": median(rates[len(rates) // 3 :])}
 
 
-def built(options: argparse.Namespace, words: int, overrides: list[str]) -> tuple:
+def build_model_of_size(options: argparse.Namespace, words: int, overrides: list[str]) -> tuple:
+    """Return the configuration and a model with `words` words on each side."""
     import hydra
     import torch
 
-    import nmt.config.resolvers  # noqa: F401 – the configuration uses them
+    import nmt.config.resolvers  # noqa: F401, because the configuration uses its resolvers
     from nmt.runs.trained_model import build_model
 
     torch.manual_seed(1)
@@ -255,7 +274,7 @@ def built(options: argparse.Namespace, words: int, overrides: list[str]) -> tupl
 
 
 def random_batches(count: int, batch_size: int, length: int, words: int) -> list:
-    """Of sentences of this many words; the target's end symbols are counted among its words."""
+    """Return batches of random sentences; `length` counts the end symbol of the target."""
     import numpy as np
 
     from nmt.data.batches import BatchLoader, BatchPlan
@@ -271,7 +290,8 @@ def random_batches(count: int, batch_size: int, length: int, words: int) -> list
     return list(BatchLoader(text, plan, sentences=np.arange(sentences), seed=1, shuffle=True, source_end=True))
 
 
-def timed(work: Callable[[], object], device: str) -> float:
+def time_call(work: Callable[[], object], device: str) -> float:
+    """Return the seconds that `work` takes; on a GPU its end is awaited."""
     import torch
 
     started = time.perf_counter()
@@ -281,8 +301,8 @@ def timed(work: Callable[[], object], device: str) -> float:
     return time.perf_counter() - started
 
 
-def memory(device: str) -> int:
-    """The most that was in use."""
+def peak_memory(device: str) -> int:
+    """Return the peak memory in MiB: of the GPU, or of this process."""
     import resource
 
     import torch
@@ -292,22 +312,24 @@ def memory(device: str) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def report(points: list[dict]) -> None:
+def print_tables(points: list[dict]) -> None:
+    """Print a table for each axis."""
     for axis in dict.fromkeys(point["axis"] for point in points):
-        own = [point for point in points if point["axis"] == axis]
-        columns = [name for name in SHOWN if any(name in point for point in own)]
+        of_axis = [point for point in points if point["axis"] == axis]
+        columns = [name for name in SHOWN if any(name in point for point in of_axis)]
         print(f"\n| {AXES[axis][0]} | {' | '.join(SHOWN[name] for name in columns)} |\n|{'---|' * (len(columns) + 1)}")
-        for point in own:
-            values = [figure(point[name]) if name in point else "failed" for name in columns]
+        for point in of_axis:
+            values = [format_figure(point[name]) if name in point else "failed" for name in columns]
             print(f"| {point['value']:,} | {' | '.join(values)} |")
 
 
-def figure(value: float) -> str:
+def format_figure(value: float) -> str:
+    """Return a number with three significant digits, or without decimals from 100 on."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def plot(points: list[dict], path: Path) -> None:
-    """A panel for each axis: what is fast above, memory below it, both against the axis, all logarithmic."""
+    """Plot speed (above) and memory (below) against each axis, on logarithmic scales."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
@@ -317,11 +339,11 @@ def plot(points: list[dict], path: Path) -> None:
     FigureCanvasAgg(picture)
     panels = picture.subplots(2, len(axes), squeeze=False)
     for column, axis in enumerate(axes):
-        own = [point for point in points if point["axis"] == axis and "failed" not in point]
-        rates = [name for name in SHOWN if name.endswith("_second") and any(name in point for point in own)]
+        of_axis = [point for point in points if point["axis"] == axis and "failed" not in point]
+        rates = [name for name in SHOWN if name.endswith("_second") and any(name in point for point in of_axis)]
         for row, name in ((0, rates[0] if rates else ""), (1, "peak_memory_mib")):
             panel = panels[row][column]
-            shown = [(point["value"], point[name]) for point in own if name in point]
+            shown = [(point["value"], point[name]) for point in of_axis if name in point]
             if not shown:
                 panel.set_axis_off()
                 continue
@@ -330,7 +352,7 @@ def plot(points: list[dict], path: Path) -> None:
             panel.set_ylabel(SHOWN[name])
             panel.set_xlabel(AXES[axis][0])
             panel.xaxis.set_minor_locator(NullLocator())
-            panel.set_xticks([x for x, _ in shown], [short(x) for x, _ in shown], fontsize=8)
+            panel.set_xticks([x for x, _ in shown], [shorten(x) for x, _ in shown], fontsize=8)
             panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
             panel.yaxis.set_minor_formatter(NullFormatter())
@@ -338,8 +360,8 @@ def plot(points: list[dict], path: Path) -> None:
     picture.savefig(path, dpi=90)
 
 
-def short(number: int) -> str:
-    """30000 → 30k"""
+def shorten(number: int) -> str:
+    """Write 30000 as 30k, and 1000000 as 1M."""
     for size, letter in ((10**6, "M"), (1000, "k")):
         if number >= size and number % size == 0:
             return f"{number // size}{letter}"

@@ -1,7 +1,7 @@
-"""The baseline to beat: RNNsearch (Bahdanau et al. 2015, sections 3 and A.2), hand-written in plain PyTorch.
+"""The hand-written baseline: RNNsearch (Bahdanau et al. 2015, sections 3 and A.2) in plain PyTorch.
 
-Only what must be sequential stands inside the decoding loop. Keys, embeddings and the embeddings' share of the GRU
-gates are computed before it for all words at once; readout, softmax and loss after it, for real words only.
+The decoding loop computes only what must be sequential. Keys, embeddings and the embeddings' share of the GRU gates are
+computed before the loop, for all words at once. Readout, softmax and loss are computed after it, for real words only.
 
 Letters: B sentences, S source words, T target words, N real (unpadded) target words, V target vocabulary,
 E embedding, A attention size, C annotation = both directions of the encoder, H decoder state, R readout.
@@ -19,14 +19,22 @@ Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 """source (B, S), source lengths (B), target input (T, B), target output (T, B); all int64, words padded with 0."""
 
 RNNSEARCH = {"embedding": 620, "hidden": 1000, "encoder": 1000, "attention": 1000, "maxout": 500}
-"""The sizes of Bahdanau et al. 2015 (30,000 words a side); the constructor's defaults are the `small` comparison."""
+"""The sizes of Bahdanau et al. 2015, with 30,000 words a side; the defaults of the constructor are those of `small`."""
 
 
 class HoistedBaseline(nn.Module):
-    """Bidirectional GRU, additive attention, GRU decoder that takes the context into its cell.
+    """Bidirectional GRU, additive attention, and a GRU decoder whose cell reads the context.
 
-    `encoder` is the size of one direction (default: half the decoder's). The readout is tanh of size `readout`
-    (default: that of the embedding), or with `maxout` the maximum over pairs, of that size.
+    Args:
+        source_vocabulary: The number of source words.
+        target_vocabulary: The number of target words.
+        embedding: The size of both embeddings.
+        hidden: The size of the decoder's state.
+        attention: The size of the keys.
+        dropout: The rate of dropout on embeddings and readout.
+        encoder: The size of one direction of the encoder; by default half of `hidden`.
+        readout: The size of a tanh readout; by default that of the embedding.
+        maxout: The size of a maxout readout over pairs, instead of the tanh readout.
     """
 
     def __init__(
@@ -44,7 +52,9 @@ class HoistedBaseline(nn.Module):
     ) -> None:
         super().__init__()
         if readout is not None and maxout is not None:
-            raise ValueError("readout and maxout are two forms of the same layer: give one of them")
+            raise ValueError(
+                "readout, maxout: both are given, but they are forms of the same layer. Fix: give one of them"
+            )
         direction = encoder or hidden // 2
         annotation = 2 * direction
         features = maxout or readout or embedding
@@ -64,20 +74,20 @@ class HoistedBaseline(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def encode(self, source: Tensor, source_lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Annotations (B, S, C) and the decoder's first state (B, H)."""
+        """Return the annotations (B, S, C) and the decoder's first state (B, H)."""
         embedded = self.dropout(self.source_embedding(source))  # (B, S, E)
-        # Packed, so that the backward direction begins at the last real word and padding costs nothing.
+        # packed, because the backward direction must begin at the last real word, and padding then costs nothing
         packed = pack_padded_sequence(embedded, source_lengths, batch_first=True, enforce_sorted=False)
         packed, last = self.encoder(packed)
         annotations, _ = pad_packed_sequence(packed, batch_first=True, total_length=source.size(1))
         return annotations, torch.tanh(self.initial(last[1]))  # s_0 = tanh(W · backward annotation of the first word)
 
     def unroll(self, source: Tensor, annotations: Tensor, state: Tensor, embedded: Tensor) -> tuple[Tensor, Tensor]:
-        """States (T, B, H) and contexts (T, B, C) for the target words `embedded` (T, B, E)."""
+        """Return states (T, B, H) and contexts (T, B, C) for the target words `embedded` (T, B, E)."""
         keys = self.key(annotations)  # (B, S, A)
         padding = torch.zeros(source.shape, device=source.device).masked_fill_(source == 0, float("-inf"))  # (B, S)
         states, contexts = [], []
-        # unbind rather than [i]: the backward of indexing writes a whole (T, B, 3H) gradient at every step.
+        # unbind instead of [i], because the backward pass of indexing writes a (T, B, 3H) gradient at every step
         for embedding_gates in self.embedding_gates(embedded).unbind(0):
             # e_j = v · tanh(W s + U h_j),  α = softmax(e),  c = Σ_j α_j h_j
             energies = self.energy(torch.tanh(keys + self.query(state).unsqueeze(1))).squeeze(2)  # (B, S)
@@ -89,7 +99,7 @@ class HoistedBaseline(nn.Module):
         return torch.stack(states), torch.stack(contexts)
 
     def gru(self, input_gates: Tensor, state: Tensor) -> Tensor:
-        """One step of PyTorch's form of the GRU, from input gates (B, 3H) that are already summed."""
+        """Return the next state of PyTorch's form of the GRU; the input gates (B, 3H) are already summed."""
         hidden = state.size(1)
         input_pair, input_new = input_gates.split((2 * hidden, hidden), dim=1)
         hidden_pair, hidden_new = self.hidden_gates(state).split((2 * hidden, hidden), dim=1)
@@ -98,13 +108,13 @@ class HoistedBaseline(nn.Module):
         return new + update * (state - new)  # u ⊙ s + (1 − u) ⊙ s̃
 
     def loss(self, source: Tensor, source_lengths: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
-        """Mean nats per real target word. `source_lengths` stays on the CPU."""
+        """Return the mean loss of a real target word, in nats; `source_lengths` must be on the CPU."""
         annotations, state = self.encode(source, source_lengths)
         embedded = self.dropout(self.target_embedding(target_input))  # (T, B, E)
         states, contexts = self.unroll(source, annotations, state, embedded)
         real = target_output != 0
         features = self.readout(torch.cat((states, embedded, contexts), dim=2)[real])  # (N, R or 2R)
-        # Which two units make a pair is only a matter of the rows' order: the halves need no strided reading.
+        # pairs are (i, i + R), because two halves need no strided reads; the order of rows has no meaning
         features = torch.maximum(*features.chunk(2, dim=1)) if self.maxout else torch.tanh(features)
         return functional.cross_entropy(self.output(self.dropout(features)), target_output[real])
 
@@ -118,11 +128,20 @@ def train_steps(
     *,
     model: HoistedBaseline | None = None,
 ) -> tuple[float, list[float]]:
-    """Real target words per second over the second half of `steps` updates, and every update's loss.
+    """Train with Adam in fp32, and measure the second half of the updates; the first half is warm-up.
 
-    Adam in fp32; the first half is warm-up. The batches are taken in their order, again from the first when they run
-    out. Without a `model`, one of the `small` comparison size is made whose vocabularies end at the largest index in
-    `batches`: give the model where these are not the whole training set, or the softmax is too cheap.
+    Args:
+        batches: The batches in their order; training starts again from the first when they run out.
+        steps: The number of updates.
+        seed: The seed of weights and dropout.
+        lr: The learning rate.
+        clip: The largest gradient norm.
+        model: By default a model of the `small` comparison size whose vocabularies end at the largest index in
+            `batches`. Pass a model if `batches` is not the complete training set, because its softmax is too cheap
+            otherwise.
+
+    Returns:
+        Real target words per second, and the loss of each update.
     """
     torch.manual_seed(seed)
     if model is None:
@@ -142,6 +161,6 @@ def train_steps(
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
-        losses.append(loss.item())  # after the update: on a GPU this waits until the update is done
+        losses.append(loss.item())  # after the update, because on a GPU this call waits until the update is done
         words += int((batch[3] != 0).sum())
     return words / (time.perf_counter() - began), losses

@@ -1,11 +1,11 @@
-"""Training speed and memory of Joey NMT 2.3.0 at the sizes of the comparison, measured in an environment of its own.
+"""Measure training speed and memory of Joey NMT 2.3.0 at the comparison sizes, in an environment of its own.
 
     python benchmarks/joeynmt_peer.py --python PATH_OF_VENV_PYTHON --data FOLDER --updates 60 [--install]
     python benchmarks/joeynmt_peer.py --python PATH_OF_VENV_PYTHON --data FOLDER --size paper --device cuda
 
-FOLDER holds train.en, train.de, valid.en and valid.de, tokenised and lowercased. Prints one line of JSON; all else
-goes to standard error. This file is run by two interpreters: by any Python as the script above, and by the peer's
-Python, which trains. So nothing but the standard library is imported at the top.
+FOLDER holds train.en, train.de, valid.en and valid.de, tokenized and lowercased. The script prints one line of JSON;
+messages go to standard error. Two interpreters run this file: any Python runs the script above, and the peer's Python
+trains. So the top of the file imports only the standard library.
 """
 
 import argparse
@@ -16,12 +16,12 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from peers import Peer, second_half
+from peers import Peer, measure_second_half
 
 VERSION = "2.3.0"
 
-# Torch first and pinned, so that nothing after it chooses another build. Joey without its own requirements, which hold
-# back protobuf and name its developers' tools.
+# torch first and pinned, because a later package would choose another build; Joey with --no-deps, because its
+# requirements hold back protobuf and list tools of its developers
 INSTALLATION = (
     ["torch==2.13.0"],
     ["--no-deps", f"joeynmt=={VERSION}"],
@@ -32,20 +32,22 @@ JOEY = Peer("joeynmt_peer", "Joey NMT", "joeynmt", VERSION, INSTALLATION)
 
 
 class Sizes(NamedTuple):
+    """The sizes of a model."""
+
     embedding: int
-    encoder: int  # of a direction
+    encoder: int  # of one direction
     hidden: int
-    rarest: int  # how often a word must occur
+    minimum_count: int  # the vocabulary holds words that occur at least this often
 
 
 SIZES = {"small": Sizes(256, 256, 512, 2), "paper": Sizes(620, 1000, 1000, 1)}
 FILES = ("train.en", "train.de", "valid.en", "valid.de")
 
 
-def config(data: Path, folder: Path, updates: int, size: str = "small", device: str = "cpu") -> dict:
-    """Joey's configuration of the comparison model, or of RNNsearch's sizes; on a GPU in half precision."""
+def joey_config(data: Path, folder: Path, updates: int, size: str = "small", device: str = "cpu") -> dict:
+    """Return Joey's configuration of the comparison model, or of RNNsearch's sizes; a GPU trains in half precision."""
     sizes = SIZES[size]
-    language = {"level": "word", "voc_min_freq": sizes.rarest, "lowercase": False}
+    language = {"level": "word", "voc_min_freq": sizes.minimum_count, "lowercase": False}
     return {
         "name": size,
         "joeynmt_version": VERSION,
@@ -80,7 +82,7 @@ def training_settings(updates: int) -> dict:
         "batch_type": "sentence",
         "epochs": never,
         "updates": updates,
-        "logging_freq": 1,  # the measuring hook sits in the logging, see train_in_peer
+        "logging_freq": 1,  # 1, because train_in_peer measures each update in the logging
         "validation_freq": never,
         "shuffle": True,
     }
@@ -99,16 +101,16 @@ def model_settings(sizes: Sizes) -> dict:
 
 
 def train_in_peer(configuration: Path, threads: int, updates: Path) -> None:
-    """Run Joey's own training; write [seconds, target words so far] after each update to the file `updates`."""
+    """Run Joey's own training, and write [seconds, target words so far] of each update to the file `updates`."""
     import torch
     from joeynmt import builders, training
 
     torch.set_num_threads(threads)
     plateau = builders.ReduceLROnPlateau
-    # Joey passes `verbose`, which torch no longer knows.
+    # drop `verbose`, because torch has removed this argument
     builders.ReduceLROnPlateau = lambda verbose, **arguments: plateau(**arguments)
     records: list[tuple[float, int]] = []
-    # Joey logs after the optimiser's step; taking the logging's place times every update and costs nothing.
+    # replace the logging, because it follows the optimizer's step: this times every update and costs nothing
     training.TrainManager._log_scores = lambda manager, *_: records.append(
         (time.perf_counter(), manager.stats.total_tokens)
     )
@@ -117,24 +119,25 @@ def train_in_peer(configuration: Path, threads: int, updates: Path) -> None:
     training.train(rank=0, world_size=None, cfg=settings, skip_test=True)
     updates.write_text(json.dumps(records))
     if torch.cuda.is_available() and settings["use_cuda"]:
-        gpu_memory_beside(updates).write_text(str(torch.cuda.max_memory_allocated() // 2**20))
+        gpu_memory_path(updates).write_text(str(torch.cuda.max_memory_allocated() // 2**20))
 
 
-def gpu_memory_beside(updates: Path) -> Path:
+def gpu_memory_path(updates: Path) -> Path:
+    """Return the file for the peak memory of the GPU, beside the file `updates`."""
     return updates.with_suffix(".gpu")
 
 
 def measure(python: Path, data: Path, options: argparse.Namespace) -> dict:
-    """Train in the peer's environment and read its clock and its memory: the GPU's own account, or the system's."""
+    """Train in the peer's environment, and return its speed and peak memory: that of the GPU, or of the process."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         configuration, clock = folder / "config.json", folder / "updates.json"
-        configuration.write_text(json.dumps(config(data, folder, options.updates, options.size, options.device)))
+        configuration.write_text(json.dumps(joey_config(data, folder, options.updates, options.size, options.device)))
         command = [str(python), __file__, "--train-in-peer", str(configuration), str(clock), str(options.threads)]
         memory = JOEY.run(command, options.threads, folder / "log.txt")
-        if (on_gpu := gpu_memory_beside(clock)).exists():
-            memory = int(on_gpu.read_text())
-        return {"system": "joeynmt", **second_half(clock, options.updates), "peak_memory_mib": memory}
+        if (gpu_memory := gpu_memory_path(clock)).exists():
+            memory = int(gpu_memory.read_text())
+        return {"system": "joeynmt", **measure_second_half(clock, options.updates), "peak_memory_mib": memory}
 
 
 def main() -> None:
@@ -143,20 +146,21 @@ def main() -> None:
         train_in_peer(Path(configuration), int(threads), Path(clock))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", type=Path, required=True, help="the Python of the environment that holds Joey NMT")
+    parser.add_argument("--python", type=Path, required=True, help="Python of the environment with Joey NMT")
     parser.add_argument("--data", type=Path, required=True, help="folder with train.en train.de valid.en valid.de")
     parser.add_argument("--updates", type=int, default=60, help="updates to train; the second half is measured")
     parser.add_argument("--size", default="small", choices=list(SIZES))
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--install", action="store_true", help="make the environment first")
+    parser.add_argument("--install", action="store_true", help="create the environment first")
     arguments = parser.parse_args()
     if arguments.updates < 2:
-        parser.error("--updates must be at least 2")
-    python = arguments.python.absolute()  # not resolved: a virtual environment's Python is a link out of it
+        parser.error(f"--updates {arguments.updates}: must be at least 2")
+    # not resolve(), because the Python of a virtual environment is a link out of it
+    python = arguments.python.absolute()
     if arguments.install:
         JOEY.install(python)
-    JOEY.stop_with_its_child()
+    JOEY.stop_child_on_sigterm()
     data = arguments.data.resolve()
     JOEY.check(python, data, FILES)
     print(json.dumps(measure(python, data, arguments)))

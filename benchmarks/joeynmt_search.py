@@ -1,10 +1,11 @@
-"""Search speed of Joey NMT 2.3.0 at the `small` comparison size, in the environment that joeynmt_peer.py makes.
+"""Measure the search speed of Joey NMT 2.3.0 at the `small` comparison size.
 
     python benchmarks/joeynmt_search.py train --python VENV/bin/python --data FOLDER --model MODEL --updates 1440
     python benchmarks/joeynmt_search.py measure --python VENV/bin/python --data FOLDER --model MODEL --beams 1 5 12
 
-FOLDER holds train, valid and test, .en and .de each, tokenised and lowercased. `measure` prints one line of JSON. As
-joeynmt_peer.py this file is run by two interpreters, and imports nothing but the standard library at the top.
+VENV is the environment that joeynmt_peer.py creates. FOLDER holds {train,valid,test}.{en,de}, tokenized and lowercased.
+`measure` prints one line of JSON. Two interpreters run this file, as they run joeynmt_peer.py. So the top of the file
+imports only the standard library.
 """
 
 import argparse
@@ -14,15 +15,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from joeynmt_peer import FILES, JOEY, config, train_in_peer
+from joeynmt_peer import FILES, JOEY, joey_config, train_in_peer
 from peers import search_figures
 
 JOEY = replace(JOEY, script="joeynmt_search")
 
 
-def configuration(data: Path, model: Path, updates: int) -> dict:
-    """Joey's configuration of the comparison model: validated once, at the end, and kept."""
-    settings = config(data, model.parent, updates)
+def comparison_config(data: Path, model: Path, updates: int) -> dict:
+    """Return Joey's configuration of a comparison model that is validated once, at the end, and saved."""
+    settings = joey_config(data, model.parent, updates)
     settings["model_dir"] = str(model)
     settings["data"]["test"] = str(data / "test")
     settings["training"]["validation_freq"] = updates
@@ -31,7 +32,7 @@ def configuration(data: Path, model: Path, updates: int) -> dict:
 
 
 def search_in_peer(settings: Path, beams: list[int], threads: int, answers: Path) -> None:
-    """Joey's own prediction on its test set, with each beam; the first batches are gone through once to warm up."""
+    """Translate the test set with each beam by Joey's own prediction, after a warm-up with beam 1."""
     import torch
     from joeynmt.config import parse_global_args
     from joeynmt.prediction import predict, prepare
@@ -42,24 +43,24 @@ def search_in_peer(settings: Path, beams: list[int], threads: int, answers: Path
     args = parse_global_args(cfg, rank=0, mode="test")
     model, _, _, test = prepare(args, rank=0, mode="test")
 
-    def translated(beam: int) -> tuple[float, list]:
+    def translate(beam: int) -> tuple[float, list]:
         test.reset_indices(random_subset=-1)
-        how = args.test._replace(beam_size=beam)
+        options = args.test._replace(beam_size=beam)
         started = time.perf_counter()
-        _, _, hypotheses, *_ = predict(model, test, args.device, args.n_gpu, args=how, autocast=args.autocast)
+        _, _, hypotheses, *_ = predict(model, test, args.device, args.n_gpu, args=options, autocast=args.autocast)
         return time.perf_counter() - started, hypotheses
 
-    translated(1)
-    found = {}
+    translate(1)
+    figures = {}
     for beam in beams:
-        seconds, hypotheses = translated(beam)
-        found[str(beam)] = search_figures(hypotheses, seconds)
+        seconds, hypotheses = translate(beam)
+        figures[str(beam)] = search_figures(hypotheses, seconds)
         if not (Path(cfg["model_dir"]) / f"beam{beam}.txt").exists():
             (Path(cfg["model_dir"]) / f"beam{beam}.txt").write_text("\n".join(hypotheses) + "\n")
-    answers.write_text(json.dumps(found))
+    answers.write_text(json.dumps(figures))
 
 
-def in_peer(python: Path, *arguments: str, threads: int, log: Path) -> None:
+def run_in_peer(python: Path, *arguments: str, threads: int, log: Path) -> None:
     JOEY.run([str(python), __file__, *arguments], threads, log)
 
 
@@ -67,11 +68,12 @@ def measure(python: Path, model: Path, beams: list[int], threads: int) -> dict:
     answers = model.parent / "search.json"
     settings = str(model.parent / "config.json")
     beams = ",".join(map(str, beams))
-    in_peer(python, "search-in-peer", settings, beams, str(threads), str(answers), threads=threads, log=log_of(model))
+    arguments = ("search-in-peer", settings, beams, str(threads), str(answers))
+    run_in_peer(python, *arguments, threads=threads, log=log_path(model))
     return json.loads(answers.read_text())
 
 
-def log_of(model: Path) -> Path:
+def log_path(model: Path) -> Path:
     return model.parent / "log.txt"
 
 
@@ -84,26 +86,27 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=["train", "measure"])
-    parser.add_argument("--python", type=Path, required=True, help="the Python of the environment that holds Joey NMT")
+    parser.add_argument("--python", type=Path, required=True, help="Python of the environment with Joey NMT")
     parser.add_argument("--data", type=Path, required=True, help="folder with {train,valid,test}.{en,de}")
-    parser.add_argument("--model", type=Path, required=True, help="folder of the trained model; its parent is used too")
+    parser.add_argument(
+        "--model", type=Path, required=True, help="folder of the trained model; other files go to its parent folder"
+    )
     parser.add_argument("--updates", type=int, default=1440)
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5, 12])
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     python, model = options.python.absolute(), options.model.resolve()
-    JOEY.stop_with_its_child()
+    JOEY.stop_child_on_sigterm()
     JOEY.check(python, options.data, FILES)
     if options.verb == "measure":
         print(json.dumps(measure(python, model, options.beams, options.threads)))
         return
     model.parent.mkdir(parents=True, exist_ok=True)
     settings = model.parent / "config.json"
-    settings.write_text(json.dumps(configuration(options.data.resolve(), model, options.updates)))
+    settings.write_text(json.dumps(comparison_config(options.data.resolve(), model, options.updates)))
     clock = str(model.parent / "updates.json")
-    in_peer(
-        python, "train-in-peer", str(settings), str(options.threads), clock, threads=options.threads, log=log_of(model)
-    )
+    arguments = ("train-in-peer", str(settings), str(options.threads), clock)
+    run_in_peer(python, *arguments, threads=options.threads, log=log_path(model))
 
 
 if __name__ == "__main__":

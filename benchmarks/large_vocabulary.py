@@ -1,11 +1,13 @@
-"""What a large target vocabulary costs, with candidate lists and without: seconds a training step, sentences a second
-searched with beam 5, and memory, at 30,000, 100,000 and 300,000 words, in turn in one run.
+"""Measure the cost of a large target vocabulary, with and without candidate lists.
 
     python benchmarks/large_vocabulary.py [--size small] [--steps 12] [--rounds 3]
 
-The text is random, its words as frequent as in Zipf's law and its lengths like image captions'; a source word has ten
-random translations, of which a sentence's target words are drawn. Each measurement is a process of its own. The source
-has 30,000 words throughout. With lists the optimiser is sparse_adam, without them adam.
+The figures are seconds per training step, sentences per second in a search with beam 5, and memory. They are measured
+at 30,000, 100,000 and 300,000 target words in turn, each in a process of its own.
+
+The text is random. Its words follow Zipf's law, and its sentences are as long as image captions. Each source word has
+ten random translations, from which the target words of a sentence are drawn. The source always has 30,000 words. The
+optimizer is sparse_adam with lists, and adam without.
 """
 
 import argparse
@@ -17,7 +19,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from machine import keep
+from machine import write_results
 
 ROOT = Path(__file__).parent.parent
 SOURCE_WORDS, SENTENCES, LENGTHS, BATCH, FREQUENT = 30_000, 2000, (6, 20), 80, 2000
@@ -26,7 +28,7 @@ SOURCE_WORDS, SENTENCES, LENGTHS, BATCH, FREQUENT = 30_000, 2000, (6, 20), 80, 2
 def main() -> None:
     options = parse()
     if options.inside:
-        print(json.dumps(measured(options, options.words[0], options.inside == "lists")))
+        print(json.dumps(measure(options, options.words[0], options.inside == "lists")))
         return
     rounds = []
     for number in range(options.rounds):
@@ -34,12 +36,12 @@ def main() -> None:
             for kind in ("whole", "lists"):
                 command = [sys.executable, __file__, "--inside", kind, "--words", str(words), "--size", options.size]
                 command += ["--steps", str(options.steps), "--threads", str(options.threads)]
-                answer = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1]
-                rounds.append({"round": number, "words": words, "kind": kind} | json.loads(answer))
+                output = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1]
+                rounds.append({"round": number, "words": words, "kind": kind} | json.loads(output))
                 print(json.dumps(rounds[-1]), file=sys.stderr)
-    report(rounds, options.words)
+    print_table(rounds, options.words)
     if options.output:
-        keep(Path(options.output), options, rounds=rounds)
+        write_results(Path(options.output), options, rounds=rounds)
 
 
 def parse() -> argparse.Namespace:
@@ -49,17 +51,18 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=12, help="training steps; the first third is warm-up")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--output", help="JSON file for every figure")
+    parser.add_argument("--output", help="JSON file for all figures")
     parser.add_argument("--inside", choices=["whole", "lists"], help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def measured(options: argparse.Namespace, words: int, lists: bool) -> dict:
+def measure(options: argparse.Namespace, words: int, lists: bool) -> dict:
+    """Return the figures of a target vocabulary of `words` words."""
     import hydra
     import numpy as np
     import torch
 
-    import nmt.config.resolvers  # noqa: F401 – the configuration uses them
+    import nmt.config.resolvers  # noqa: F401, because the configuration uses its resolvers
     from nmt.data.batches import BatchLoader, BatchPlan
     from nmt.runs.trained_model import build_model
     from nmt.search.beam import beam_search
@@ -89,21 +92,22 @@ def measured(options: argparse.Namespace, words: int, lists: bool) -> dict:
         optimizer.step()
         seconds.append(time.perf_counter() - started)
         per_batch.append(words if batch.candidates is None else len(batch.candidates))
-    training = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    training_memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     model.eval()
-    how = Search(beam=5, longest_ratio=1.0, longest_extra=0, shortest_ratio=1.0)  # an untrained model would not end
+    # translations are as long as their sources, because an untrained model would not end them
+    search = Search(beam=5, longest_ratio=1.0, longest_extra=0, shortest_ratio=1.0)
     started = time.perf_counter()
-    beam_search(model, batch.source, batch.source_lengths, how, candidates=candidates)
+    beam_search(model, batch.source, batch.source_lengths, search, candidates=candidates)
     return {
         "seconds_per_step": median(seconds[len(seconds) // 3 :]),
         "words_in_softmax": median(per_batch),
         "sentences_per_second": len(batch.source) / (time.perf_counter() - started),
-        "peak_memory_mib": training,
+        "peak_memory_mib": training_memory,
     }
 
 
 def random_text(words: int) -> tuple:
-    """Sentences of frequent and rare words, and the lists that hold their translations."""
+    """Return sentences of frequent and rare words, and candidate lists with their translations."""
     import numpy as np
 
     from nmt.data.candidate_lists import Candidates
@@ -122,16 +126,19 @@ def random_text(words: int) -> tuple:
     return text, Candidates(np.arange(FREQUENT), np.arange(SOURCE_WORDS + 1) * 10, translations.reshape(-1))
 
 
-def report(rounds: list[dict], sizes: list[int]) -> None:
+def print_table(rounds: list[dict], sizes: list[int]) -> None:
+    """Print medians over the rounds."""
     print("| words | softmax | words in it | s a training step | / 30k | sentences/s searched | peak memory, MiB |")
     print("|---|---|---|---|---|---|---|")
     for kind in ("whole", "lists"):
         for words in sizes:
-            of = [one for one in rounds if one["words"] == words and one["kind"] == kind]
-            first = [one for one in rounds if one["words"] == sizes[0] and one["kind"] == kind]
-            ratio = median(a["seconds_per_step"] / b["seconds_per_step"] for a, b in zip(of, first, strict=True))
-            step, rate = (median(one[name] for one in of) for name in ("seconds_per_step", "sentences_per_second"))
-            memory, inside = max(one["peak_memory_mib"] for one in of), of[0]["words_in_softmax"]
+            here = [point for point in rounds if point["words"] == words and point["kind"] == kind]
+            first = [point for point in rounds if point["words"] == sizes[0] and point["kind"] == kind]
+            ratio = median(a["seconds_per_step"] / b["seconds_per_step"] for a, b in zip(here, first, strict=True))
+            step, rate = (
+                median(point[name] for point in here) for name in ("seconds_per_step", "sentences_per_second")
+            )
+            memory, inside = max(point["peak_memory_mib"] for point in here), here[0]["words_in_softmax"]
             print(f"| {words:,} | {kind} | {inside:,.0f} | {step:.3f} | {ratio:.2f} | {rate:.1f} | {memory:,} |")
 
 

@@ -1,4 +1,4 @@
-"""What figures were measured on: they mean nothing without it."""
+"""Write the results of a benchmark, with a description of the machine, which the figures depend on."""
 
 import argparse
 import json
@@ -10,18 +10,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # for the scripts that import this: nmt is where they lie
+sys.path.insert(0, str(Path(__file__).parent.parent))  # the scripts that import this module also import nmt
 PACKAGES = ("torch", "pytorch-lightning", "numpy")
 
 
-def keep(path: Path, options: argparse.Namespace, **figures: Any) -> None:
-    kept = {"machine": described(getattr(options, "threads", None)), "options": settings(options)} | figures
+def write_results(path: Path, options: argparse.Namespace, **figures: Any) -> None:
+    """Write a JSON file of the figures, the machine and the options."""
+    machine = describe_machine(getattr(options, "threads", None))
+    results = {"machine": machine, "options": settings(options)} | figures
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
-    """What was asked for; where files lie on this machine is nobody's."""
+    """Return the options that were set, without file locations, because these differ between machines."""
     return {
         name: value
         for name, value in vars(options).items()
@@ -29,7 +31,8 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def described(threads: int | None) -> dict:
+def describe_machine(threads: int | None) -> dict:
+    """Return hardware, date, versions, and the speed of matrix products."""
     import torch
 
     from nmt.system.hardware import describe_hardware
@@ -40,22 +43,22 @@ def described(threads: int | None) -> dict:
         | {
             "date": time.strftime("%Y-%m-%d"),
             "python": platform.python_version(),
-            "versions": {name: found for name in PACKAGES if (found := _version(name))},
-            "products_gflops": products(),
+            "versions": {name: installed for name in PACKAGES if (installed := _find_version(name))},
+            "products_gflops": measure_products(),
         }
-        | _gpu()
+        | _describe_gpu()
     )
 
 
-def products() -> dict[str, float]:
-    """The machine's own rates."""
+def measure_products() -> dict[str, float]:
+    """Return the GFLOP/s of large matrix products on the CPU, for each number type."""
     import torch
 
-    return {kind: rate(getattr(torch, kind), "cpu") for kind in ("float32", "bfloat16")}
+    return {kind: measure_gflops(getattr(torch, kind), "cpu") for kind in ("float32", "bfloat16")}
 
 
-def rate(kind, device: str, turns: int = 6) -> float:
-    """GFLOP/s of square products, large enough for the device, the best of several."""
+def measure_gflops(kind, device: str, turns: int = 6) -> float:
+    """Return the GFLOP/s of a square product that is large enough for the device: the best of several turns."""
     import torch
 
     size = {"cpu": 1024, "cuda": 8192}[device]
@@ -70,16 +73,16 @@ def rate(kind, device: str, turns: int = 6) -> float:
     return round(2 * size**3 / min(seconds) / 1e9, 1)
 
 
-def _gpu() -> dict:
+def _describe_gpu() -> dict:
     import torch
 
     if not torch.cuda.is_available():
         return {}
-    rates = {kind: rate(getattr(torch, kind), "cuda") for kind in ("float32", "bfloat16")}
+    rates = {kind: measure_gflops(getattr(torch, kind), "cuda") for kind in ("float32", "bfloat16")}
     return {"gpu": torch.cuda.get_device_name(), "gpu_products_gflops": rates}
 
 
-def _version(name: str) -> str | None:
+def _find_version(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:

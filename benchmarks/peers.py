@@ -1,7 +1,7 @@
-"""What the scripts of the peers share: an environment of each peer's own, and what runs in it measured.
+"""Install a peer into an environment of its own, and measure the commands that run there.
 
-Every such script is run by two interpreters: by any Python as a script, and by the peer's Python, which trains or
-searches. So nothing but the standard library is imported here.
+Two interpreters run each script of a peer: any Python runs it as a script, and the peer's Python trains or searches.
+This module imports only the standard library, because both interpreters import it.
 """
 
 import json
@@ -13,82 +13,90 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-LINES_OF_A_FAILURE = 15
+LINES_OF_A_FAILURE = 15  # the last lines of the log that an error prints
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A system to compare with, and the `script` that runs it, which errors are reported under."""
+    """A system to compare with; error messages begin with the name of the `script` that runs it."""
 
     script: str
     title: str
     distribution: str
     version: str
-    installation: tuple[list[str], ...]  # the arguments of one `pip install` after the other
+    installation: tuple[list[str], ...]  # the arguments of each `pip install`, in order
 
     def install(self, python: Path) -> None:
-        """Make the environment that `python` (…/bin/python) belongs to, with the peer in it."""
+        """Create the environment of `python` (…/bin/python), and install the peer into it."""
         commands = [[sys.executable, "-m", "venv", str(python.parent.parent)]]
         commands += [[str(python), "-m", "pip", "install", "--quiet", *packages] for packages in self.installation]
         for command in commands:
             if subprocess.run(command, check=False, stdout=sys.stderr).returncode:
-                self.fail(f"installing failed at: {' '.join(command)}")
+                self.fail(f"installation failed: {' '.join(command)}")
 
     def check(self, python: Path, data: Path, files: tuple[str, ...]) -> None:
-        """Leave with one line if something is missing."""
+        """Exit with a one-line error if a file, the environment or the peer is missing."""
         missing = [name for name in files if not (data / name).is_file()]
         if missing:
-            self.fail(f"{data} has no {', '.join(missing)}")
+            self.fail(f"--data {data}: has no {', '.join(missing)}")
         if not python.is_file():
-            self.fail(f"there is no Python at {python}; --install makes an environment there")
-        question = f"from importlib import metadata; print(metadata.version({self.distribution!r}))"
-        answer = subprocess.run([str(python), "-c", question], capture_output=True, text=True, check=False)
-        found = answer.stdout.strip() or "not installed"
-        if found != self.version:
-            self.fail(f"{self.title} {self.version} is needed at {python}, it is {found}; --install installs it")
+            self.fail(f"--python {python}: no such file. Fix: --install creates an environment there")
+        program = f"from importlib import metadata; print(metadata.version({self.distribution!r}))"
+        result = subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=False)
+        version = result.stdout.strip() or "not installed"
+        if version != self.version:
+            self.fail(f"--python {python}: {self.title} must be {self.version}, but is {version}. Fix: --install")
 
     def run(self, command: list[str], threads: int, log: Path, **environment: str) -> int:
-        """Run a command of the peer's environment in the folder of its log; returns its peak memory in MiB."""
+        """Run a command of the peer's environment in the folder of its log, and return its peak memory in MiB."""
         variables = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)} | environment
         with log.open("w") as output:
             child = subprocess.Popen(
                 command, stdout=output, stderr=subprocess.STDOUT, env=variables, cwd=log.parent.absolute()
             )
             try:
-                _, status, usage = os.wait4(child.pid, 0)  # of this child alone, unlike getrusage(RUSAGE_CHILDREN)
+                # wait4, because getrusage(RUSAGE_CHILDREN) covers all children
+                _, status, usage = os.wait4(child.pid, 0)
                 child.returncode = os.waitstatus_to_exitcode(status)
             finally:
-                child.kill()  # does nothing once the child has ended; an interrupted benchmark must not train on
+                child.kill()  # no effect on an ended child; stops the training of an interrupted benchmark
         if child.returncode:
             last = log.read_text(errors="replace").splitlines()[-LINES_OF_A_FAILURE:]
             print(*last, sep="\n", file=sys.stderr)
             self.fail(f"{' '.join(command)} ended with status {child.returncode}")
-        return mebibytes(usage)
+        return peak_mebibytes(usage)
 
-    def stop_with_its_child(self) -> None:
-        """A terminated script leaves as an interrupted one does, so that `finally` is reached."""
+    def stop_child_on_sigterm(self) -> None:
+        """Exit by an exception on SIGTERM, so that `run` stops its child."""
         signal.signal(signal.SIGTERM, lambda *_: self.fail("terminated"))
 
     def fail(self, reason: str) -> None:
+        """Exit with an error."""
         sys.exit(f"{self.script}: {reason}")
 
 
-def second_half(clock: Path, updates: int) -> dict:
-    """Words a second in the second half of the updates, from [seconds, target words so far] after each."""
+def measure_second_half(clock: Path, updates: int) -> dict:
+    """Return words per second in the second half of the updates.
+
+    Args:
+        clock: A JSON file with [seconds, target words so far] after each update.
+        updates: The number of updates.
+    """
     records = json.loads(clock.read_text())
     (began, words_before), (ended, words) = records[updates // 2 - 1], records[-1]
     return {"tokens_per_second": round((words - words_before) / (ended - began), 1), "updates": len(records)}
 
 
 def search_figures(hypotheses: list[str], seconds: float) -> dict:
-    """Of one search, from the process that has searched."""
+    """Return the figures of one search; the process that searched must call this, because it reads its memory."""
     return {
         "sentences_per_second": len(hypotheses) / seconds,
         "words_per_sentence": sum(len(line.split()) for line in hypotheses) / len(hypotheses),
-        "peak_memory_mib": mebibytes(resource.getrusage(resource.RUSAGE_SELF)),
+        "peak_memory_mib": peak_mebibytes(resource.getrusage(resource.RUSAGE_SELF)),
     }
 
 
-def mebibytes(usage: resource.struct_rusage) -> int:
-    unit = 2**20 if sys.platform == "darwin" else 2**10  # ru_maxrss counts bytes there, KiB elsewhere
+def peak_mebibytes(usage: resource.struct_rusage) -> int:
+    """Return the peak memory in MiB."""
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # because ru_maxrss is in bytes on macOS, in KiB elsewhere
     return round(usage.ru_maxrss / unit)

@@ -1,9 +1,9 @@
-"""How fast a corpus is prepared, and that memory does not grow with it.
+"""Measure speed and memory of preparing a corpus; the memory must not grow with the corpus.
 
-    python benchmarks/prepare_throughput.py --pairs 200000 4500000        generated words, white space
+    python benchmarks/prepare_throughput.py --pairs 200000 4500000        generated words, split at spaces
     python benchmarks/prepare_throughput.py --pairs 50000 --tokenizer moses --normalize
 
-Each size runs in a process of its own. The words follow Zipf's law, 12 a sentence on average.
+Each size runs in a process of its own. The words follow Zipf's law; a sentence has 12 on average.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-BLOCK = 50_000
-TYPES = 200_000
+BLOCK = 50_000  # sentences that are written at once
+TYPES = 200_000  # different words
 
 
 def main() -> None:
@@ -43,6 +43,7 @@ def main() -> None:
 
 
 def measure(pairs: int, tokenizer: str, normalize: bool) -> dict:
+    """Prepare a generated corpus, and return the figures."""
     from nmt.data.corpus_cache import prepare
     from nmt.data.parallel_text import FilePairs, Sides
     from nmt.data.preprocessing import Preprocessing
@@ -50,7 +51,7 @@ def measure(pairs: int, tokenizer: str, normalize: bool) -> dict:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for split, count in (("train", pairs), ("valid", 1000)):
-            write(folder / split, count)
+            write_corpus(folder / split, count)
         files = {split: FilePairs(f"{folder}/{split}.src", f"{folder}/{split}.tgt") for split in ("train", "valid")}
         side = Preprocessing(language="en", normalize=normalize, tokenizer=tokenizer, lowercase=False)
         began, cpu = time.perf_counter(), cpu_seconds()
@@ -65,12 +66,13 @@ def measure(pairs: int, tokenizer: str, normalize: bool) -> dict:
 
 
 def cpu_seconds() -> float:
+    """Return the CPU time of this process and its ended children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
-def write(stem: Path, count: int) -> None:
-    """Both sides, block by block."""
+def write_corpus(stem: Path, count: int) -> None:
+    """Write both sides of a corpus, block by block."""
     import numpy as np
 
     words = np.array([f"w{number:x}" for number in range(TYPES)])

@@ -1,16 +1,17 @@
-"""Search speed, ours and the peers', in turn in one run: sentences a second from text to text, words said, memory.
+"""Measure our search and that of the peers in turn: sentences per second, words per sentence, BLEU and memory.
 
-    python train.py data=multi30k …comparison model… hydra.run.dir=RUN     (README.md has the whole line)
+    python train.py data=multi30k …comparison model… hydra.run.dir=RUN        README.md has the complete command
     python benchmarks/search_throughput.py --run RUN                          1,000 sentences of Multi30k's test 2016
     python benchmarks/search_throughput.py --run RUN --text FOLDER --joeynmt VENV/bin/python --joeynmt-model MODEL
-                                                                              with a model joeynmt_search.py has trained
+                                                                              with a model of joeynmt_search.py
     python benchmarks/search_throughput.py --run RUN --text FOLDER --opennmt VENV/bin/python --opennmt-model MODEL
-                                                                              with a model opennmt_peer.py has trained
+                                                                              with a model of opennmt_peer.py
     python benchmarks/search_throughput.py --run RUN --search stop=first --search 'beam=5 int8=true'
-                                                                              other searches beside the beams
+                                                                              searches with other settings too
 
-Every system runs in a process of its own, `--rounds` times, one after the other; ratios are taken within a round. Ours
-starts from raw text and ends with it, Moses both ways included; the peers' start from tokenised text and end there.
+In each of `--rounds` rounds the systems run one after the other, each in a process of its own. Ratios compare systems
+of the same round. Our time covers raw text to raw text, with Moses in both directions. The time of the peers covers
+tokenized text to tokenized text.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from machine import keep
+from machine import write_results
 
 ROOT = Path(__file__).parent.parent
 BATCH = 80
@@ -34,55 +35,60 @@ TITLES = {"joeynmt": "Joey NMT", "opennmt": "OpenNMT-py"}
 def main() -> None:
     options = parse()
     if options.inside:
-        print(json.dumps(ours(options)))
+        print(json.dumps(measure_ours(options)))
         return
     rounds = []
     for number in range(options.rounds):
-        rounds.append({"ours": in_own_process(options)})
-        for system in asked_peers(options):
-            rounds[-1][system] = peer(system, options)
+        rounds.append({"ours": run_ours(options)})
+        for system in chosen_peers(options):
+            rounds[-1][system] = run_peer(system, options)
         print(f"round {number + 1}: {json.dumps(rounds[-1])}", file=sys.stderr)
-    report(rounds)
+    print_table(rounds)
     if options.output:
-        keep(Path(options.output), options, rounds=rounds)
+        write_results(Path(options.output), options, rounds=rounds)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", required=True, help="a run's folder")
-    parser.add_argument("--test", default="test_2016", help="its test set to translate")
+    parser.add_argument("--run", required=True, help="folder of a run")
+    parser.add_argument("--test", default="test_2016", help="test set of the run to translate")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5, 12])
     parser.add_argument(
-        "--search", action="append", default=[], help="'KEY=VALUE …' of a search to measure beside them"
+        "--search", action="append", default=[], help="'KEY=VALUE …': settings of a search to measure too"
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--joeynmt", help="the Python of an environment with Joey NMT")
+    parser.add_argument("--joeynmt", help="Python of an environment with Joey NMT")
     parser.add_argument("--joeynmt-model", help="folder of a model trained by joeynmt_search.py")
-    parser.add_argument("--opennmt", help="the Python of an environment with OpenNMT-py")
+    parser.add_argument("--opennmt", help="Python of an environment with OpenNMT-py")
     parser.add_argument("--opennmt-model", help="folder of a model trained by opennmt_peer.py")
-    parser.add_argument("--text", "--joeynmt-data", help="folder of the text the peers read, as theirs was in training")
-    parser.add_argument("--output", help="JSON file for every figure")
+    parser.add_argument(
+        "--text", "--joeynmt-data", help="folder of the test text for the peers, preprocessed as in their training"
+    )
+    parser.add_argument("--output", help="JSON file for all figures")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    for system in asked_peers(options):
+    for system in chosen_peers(options):
         if not (options.text and getattr(options, f"{system}_model")):
-            parser.error(f"--{system} needs --{system}-model and --text")
+            parser.error(f"--{system}: --{system}-model or --text is missing. Fix: give both")
     return options
 
 
-def asked_peers(options: argparse.Namespace) -> list[str]:
+def chosen_peers(options: argparse.Namespace) -> list[str]:
+    """Return the peers that the options name."""
     return [system for system in PEERS if getattr(options, system)]
 
 
-def in_own_process(options: argparse.Namespace) -> dict:
+def run_ours(options: argparse.Namespace) -> dict:
+    """Measure our search in a new process."""
     command = [sys.executable, __file__, "--inside", "--run", options.run, "--test", options.test]
     command += ["--threads", str(options.threads), "--beams", *map(str, options.beams)]
     command += [f"--search={search}" for search in options.search]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
 
 
-def ours(options: argparse.Namespace) -> dict:
+def measure_ours(options: argparse.Namespace) -> dict:
+    """Return the figures of each search; the first search, with beam 1, is warm-up, and a later one replaces it."""
     import torch
     from omegaconf import OmegaConf
 
@@ -96,25 +102,27 @@ def ours(options: argparse.Namespace) -> dict:
     _, pairs = run.data([f"data.test={options.test}"]).test_pairs()
     lines = list(pairs)
     references = [run.languages.target.preprocessing(line.target) for line in lines]
-    found, rounded = {}, None
+    figures, int8 = {}, None
     for search in ("beam=1", *(f"beam={beam}" for beam in options.beams), *options.search):
         settings = OmegaConf.merge(load_defaults("translate"), OmegaConf.from_dotlist(search.split()))
-        how = build_search(settings)
-        if settings.int8 != rounded:
-            rounded, translator = settings.int8, make_translator(TrainedRun(options.run), "cpu", int8=settings.int8)
+        search_settings = build_search(settings)
+        if settings.int8 != int8:
+            int8, translator = settings.int8, make_translator(TrainedRun(options.run), "cpu", int8=settings.int8)
         started = time.perf_counter()
-        translations = [best[0] for best in translator((line.source for line in lines), how, batch_size=BATCH)]
+        sources = (line.source for line in lines)
+        translations = [best[0] for best in translator(sources, search_settings, batch_size=BATCH)]
         seconds = time.perf_counter() - started
-        found[search.removeprefix("beam=")] = {
+        figures[search.removeprefix("beam=")] = {
             "sentences_per_second": len(lines) / seconds,
             "words_per_sentence": sum(len(best.words.split()) for best in translations) / len(lines),
             "bleu": corpus_bleu([best.words for best in translations], references).score,
             "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        }  # the first beam=1 is warm-up: the second takes its place
-    return found
+        }
+    return figures
 
 
-def peer(system: str, options: argparse.Namespace) -> dict:
+def run_peer(system: str, options: argparse.Namespace) -> dict:
+    """Measure the search of a peer in a new process."""
     script, verb = PEERS[system]
     command = [sys.executable, str(Path(__file__).parent / script), verb, "--python", getattr(options, system)]
     command += ["--data", options.text, "--model", getattr(options, f"{system}_model")]
@@ -122,8 +130,8 @@ def peer(system: str, options: argparse.Namespace) -> dict:
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
 
 
-def report(rounds: list[dict]) -> None:
-    """Medians, and the median of the ratios within each round."""
+def print_table(rounds: list[dict]) -> None:
+    """Print medians over the rounds, of the ratios too."""
     peers = [system for system in PEERS if system in rounds[0]]
     columns = ["beam", "ours, sentences/s", "words each", "BLEU", "MiB"]
     for system in peers:
@@ -131,25 +139,25 @@ def report(rounds: list[dict]) -> None:
     print(f"| {' | '.join(columns)} |")
     print("|---" * len(columns) + "|")
     for beam in rounds[0]["ours"]:
-        mine = [turn["ours"][beam] for turn in rounds]
-        row = [beam, _speed(mine), _length(mine), f"{mine[0]['bleu']:.2f}", _memory(mine)]
+        ours = [turn["ours"][beam] for turn in rounds]
+        row = [beam, _speed(ours), _length(ours), f"{ours[0]['bleu']:.2f}", _memory(ours)]
         for system in peers:
-            row += beside([turn[system] for turn in rounds], beam, mine)
+            row += peer_columns([turn[system] for turn in rounds], beam, ours)
         print(f"| {' | '.join(row)} |")
 
 
-def beside(rounds: list[dict], beam: str, mine: list[dict]) -> list[str]:
-    """A peer's columns: its search with as wide a beam."""
-    like = re.sub(r"\D.*", "", beam.removeprefix("beam=")) or "5"
-    if like not in rounds[0]:
+def peer_columns(rounds: list[dict], beam: str, ours: list[dict]) -> list[str]:
+    """Return the columns of a peer: its search with the same beam."""
+    width = re.sub(r"\D.*", "", beam.removeprefix("beam=")) or "5"
+    if width not in rounds[0]:
         return [""] * 4
-    theirs = [turn[like] for turn in rounds]
-    ratio = median(_words(one) / _words(two) for one, two in zip(mine, theirs, strict=True))
+    theirs = [turn[width] for turn in rounds]
+    ratio = median(_words(our) / _words(their) for our, their in zip(ours, theirs, strict=True))
     return [_speed(theirs), _length(theirs), _memory(theirs), f"{ratio:.2f}"]
 
 
 def _speed(figures: list[dict]) -> str:
-    return f"{median(one['sentences_per_second'] for one in figures):.0f}"
+    return f"{median(turn['sentences_per_second'] for turn in figures):.0f}"
 
 
 def _length(figures: list[dict]) -> str:
@@ -157,7 +165,7 @@ def _length(figures: list[dict]) -> str:
 
 
 def _memory(figures: list[dict]) -> str:
-    return str(max(one["peak_memory_mib"] for one in figures))
+    return str(max(turn["peak_memory_mib"] for turn in figures))
 
 
 def _words(figures: dict) -> float:

@@ -1,8 +1,8 @@
-"""How long one waits: `train.py` to its first training step, `translate.py` to its first line, in new processes.
+"""Measure the start-up of `train.py` (to its first training step) and `translate.py` (to its first line).
 
-    python benchmarks/startup.py [--run RUN] [--rounds 5]       RUN: a trained run's folder; without one, training alone
+    python benchmarks/startup.py [--run RUN] [--rounds 5]       RUN: folder of a trained run; default: train.py alone
 
-The first start prepares the data and warms the machine's caches; it is not counted.
+Each start is a new process. The first start does not count, because it prepares the data and fills the caches.
 """
 
 import argparse
@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 from statistics import median
 
-from machine import keep
+from machine import write_results
 
 ROOT = Path(__file__).parent.parent
 
-# train.py as it is, told to say when the first batch reaches the model, and to stop there
+# run train.py, but print a line and exit when the first batch reaches the model
 TO_THE_FIRST_STEP = """
 import os, runpy, sys
 sys.path.insert(0, os.path.dirname(sys.argv[0]))
@@ -32,53 +32,54 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", help="a trained run's folder")
+    parser.add_argument("--run", help="folder of a trained run")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--override", action="append", default=[], help="KEY=VALUE for train.py")
-    parser.add_argument("--output", help="JSON file for every figure")
+    parser.add_argument("--output", help="JSON file for all figures")
     options = parser.parse_args()
-    waits = {
-        "train.py, W&B offline": lambda: first_step(["logger=local", *options.override]),
-        "train.py, logger=none": lambda: first_step(["logger=none", *options.override]),
+    starts = {
+        "train.py, W&B offline": lambda: time_first_step(["logger=local", *options.override]),
+        "train.py, logger=none": lambda: time_first_step(["logger=none", *options.override]),
     }
     if options.run:
-        waits["translate.py"] = lambda: first_line(options.run)
-    seconds = {name: [] for name in waits}
+        starts["translate.py"] = lambda: time_first_line(options.run)
+    seconds = {name: [] for name in starts}
     for _ in range(options.rounds + 1):
-        for name, wait in waits.items():
-            seconds[name].append(wait())
-    seconds = {name: of_all[1:] for name, of_all in seconds.items()}
+        for name, start in starts.items():
+            seconds[name].append(start())
+    seconds = {name: times[1:] for name, times in seconds.items()}
     print("| from the command to | s, median | least | most |\n|---|---|---|---|")
-    for name, of_all in seconds.items():
-        print(f"| {name} | {median(of_all):.1f} | {min(of_all):.1f} | {max(of_all):.1f} |")
+    for name, times in seconds.items():
+        print(f"| {name} | {median(times):.1f} | {min(times):.1f} | {max(times):.1f} |")
     if options.output:
-        keep(Path(options.output), options, seconds=seconds)
+        write_results(Path(options.output), options, seconds=seconds)
 
 
-def first_step(overrides: list[str]) -> float:
-    """Of the default experiment."""
+def time_first_step(overrides: list[str]) -> float:
+    """Return the seconds until the default experiment starts its first step."""
     with tempfile.TemporaryDirectory() as folder:
         script = [sys.executable, "-c", TO_THE_FIRST_STEP.replace("sys.argv[0]", repr(str(ROOT / "train.py")))]
-        return until_said("first step", [*script, f"hydra.run.dir={folder}", *overrides])
+        return time_output("first step", [*script, f"hydra.run.dir={folder}", *overrides])
 
 
-def first_line(run: str) -> float:
-    return until_said("", [sys.executable, str(ROOT / "translate.py"), f"run={run}"], given="a man\n")
+def time_first_line(run: str) -> float:
+    """Return the seconds until a run has translated a line."""
+    return time_output("", [sys.executable, str(ROOT / "translate.py"), f"run={run}"], stdin="a man\n")
 
 
-def until_said(text: str, command: list[str], given: str = "") -> float:
-    """Seconds until a line of the program's output begins so."""
+def time_output(prefix: str, command: list[str], stdin: str = "") -> float:
+    """Return the seconds until the program prints a line that begins with `prefix`."""
     started = time.perf_counter()
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
     ) as program:
-        program.stdin.write(given)
+        program.stdin.write(stdin)
         program.stdin.close()
         for line in program.stdout:
-            if line.startswith(text):
+            if line.startswith(prefix):
                 break
         else:
-            raise SystemExit(f"{' '.join(command[:2])}: ended without a word\n{program.stderr.read()}")
+            raise SystemExit(f"{' '.join(command[:2])}: ended without this output\n{program.stderr.read()}")
         seconds = time.perf_counter() - started
         program.kill()
     return seconds

@@ -1,16 +1,16 @@
-"""Training throughput, ours and others', in turn in one run: target words a second, memory, time outside the model.
+"""Measure our training and that of other systems in turn: target words per second, memory, time outside the model.
 
     python benchmarks/train_throughput.py                             the `small` comparison size on Multi30k (NMT_DATA)
     python benchmarks/train_throughput.py --size paper --data random  RNNsearch's sizes on random words
     python benchmarks/train_throughput.py --joeynmt VENV/bin/python --opennmt VENV/bin/python
-                                                                      Joey NMT and OpenNMT-py beside it (see README.md)
-    python benchmarks/train_throughput.py --override attention=dot …  another of our models against the same others
+                                                                      also Joey NMT and OpenNMT-py (see README.md)
+    python benchmarks/train_throughput.py --override attention=dot …  another model of ours
     python benchmarks/train_throughput.py --mechanism attention=coverage --mechanism memory=buffer …
-                                                                      what mechanisms cost over plain attention
+                                                                      the cost of mechanisms over plain attention
 
-Every system runs in a process of its own, `--rounds` times, one after the other, so that a machine that drifts drifts
-for all of them; ratios are taken within a round. The first third of our updates is warm-up, the
-first half of the others'.
+In each of `--rounds` rounds the systems run one after the other, each in a process of its own, because the speed of a
+machine can drift. Ratios compare systems of the same round. The warm-up is the first third of our updates, and half of
+the updates of other systems.
 """
 
 import argparse
@@ -25,11 +25,11 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from machine import keep
+from machine import write_results
 
 ROOT = Path(__file__).parent.parent
 
-# The comparison model: the same as the hand-written baseline and the peers'.
+# the comparison model, which the hand-written baseline and the peers train too
 MODEL = (
     "decoder=bahdanau",
     "decoder.readout._target_=nmt.model.readout.DeepOutput",
@@ -47,7 +47,7 @@ def main() -> None:
         write_text(options.write_text, options)
         return
     if options.system:
-        print(json.dumps({"ours": ours, "hoisted": hoisted}[options.system](options)))
+        print(json.dumps({"ours": measure_ours, "hoisted": measure_hoisted}[options.system](options)))
         return
     systems = ["ours", *options.mechanism] if options.mechanism else ["hoisted", "ours"]
     systems += [peer for peer in PEERS if getattr(options, peer)]
@@ -56,9 +56,9 @@ def main() -> None:
         rounds.append({system: measure(system, options) for system in systems})
         for system in systems:
             print(f"round {number + 1}: {json.dumps(rounds[-1][system])}", file=sys.stderr)
-    report(rounds, systems)
+    print_table(rounds, systems)
     if options.output:
-        keep(Path(options.output), options, rounds=rounds)
+        write_results(Path(options.output), options, rounds=rounds)
 
 
 def parse() -> argparse.Namespace:
@@ -69,20 +69,23 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--joeynmt", help="the Python of an environment with Joey NMT")
-    parser.add_argument("--opennmt", help="the Python of an environment with OpenNMT-py")
-    parser.add_argument("--override", action="append", default=[], help="KEY=VALUE for our side")
+    parser.add_argument("--joeynmt", help="Python of an environment with Joey NMT")
+    parser.add_argument("--opennmt", help="Python of an environment with OpenNMT-py")
+    parser.add_argument("--override", action="append", default=[], help="KEY=VALUE for our model")
     parser.add_argument(
-        "--mechanism", action="append", default=[], help="'KEY=VALUE …' of a model to measure beside ours"
+        "--mechanism",
+        action="append",
+        default=[],
+        help="'KEY=VALUE …': settings of another model of ours to measure too",
     )
-    parser.add_argument("--output", help="JSON file for every figure")
-    parser.add_argument("--write-text", type=Path, metavar="FOLDER", help="only write the text the peers read")
+    parser.add_argument("--output", help="JSON file for all figures")
+    parser.add_argument("--write-text", type=Path, metavar="FOLDER", help="only write the text that the peers read")
     parser.add_argument("--system", choices=["ours", "hoisted"], help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def measure(system: str, options: argparse.Namespace) -> dict:
-    """Runs one system in a process of its own."""
+    """Measure one system in a process of its own."""
     if system in PEERS:
         return measure_peer(system, options)
     kind = "hoisted" if system == "hoisted" else "ours"
@@ -94,6 +97,7 @@ def measure(system: str, options: argparse.Namespace) -> dict:
 
 
 def measure_peer(system: str, options: argparse.Namespace) -> dict:
+    """Measure the training of a peer on the same text."""
     script, *verb = PEERS[system]
     with tempfile.TemporaryDirectory() as folder:
         write_text(Path(folder), options)
@@ -104,8 +108,8 @@ def measure_peer(system: str, options: argparse.Namespace) -> dict:
         return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
 
 
-def ours(options: argparse.Namespace) -> dict:
-    """Through Lightning, callbacks and CSV logging included, as `train.py` runs it; no validation."""
+def measure_ours(options: argparse.Namespace) -> dict:
+    """Train as `train.py` does, with Lightning, callbacks and CSV logging, but without validation."""
     import pytorch_lightning
     import torch
 
@@ -117,15 +121,15 @@ def ours(options: argparse.Namespace) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         corpus = data.prepare()
         module = make_module(with_vocabulary_sizes(config, corpus), corpus, Path(folder))
-        watch = watch_class()(warm_up=options.updates // 3, device=options.device)
+        watch = make_watch_class()(warm_up=options.updates // 3, device=options.device)
         trainer = make_trainer(config, Path(folder), [pytorch_lightning.loggers.CSVLogger(folder)])
         trainer.callbacks.append(watch)
         trainer.fit(module, data)
     return {"system": "ours", "parameters": sum(p.numel() for p in module.parameters())} | watch.figures()
 
 
-def hoisted(options: argparse.Namespace) -> dict:
-    """The hand-written loop on the very same batches."""
+def measure_hoisted(options: argparse.Namespace) -> dict:
+    """Train the hand-written baseline on the same batches."""
     import torch
     from hoisted import RNNSEARCH, HoistedBaseline, train_steps
 
@@ -135,7 +139,7 @@ def hoisted(options: argparse.Namespace) -> dict:
     sizes = {"small": {"readout": 512}, "paper": RNNSEARCH, "tiny": {"embedding": 24, "hidden": 32, "attention": 24}}
     words = (config.model.source_vocabulary_size, config.model.target_vocabulary_size)
     model = HoistedBaseline(*words, **sizes[options.size])
-    batches = [padded(batch) for batch, _ in zip(data.train_dataloader(), range(options.updates), strict=False)]
+    batches = [pad(batch) for batch, _ in zip(data.train_dataloader(), range(options.updates), strict=False)]
     if options.device == "cuda":
         batches = [(source.cuda(), lengths, before.cuda(), after.cuda()) for source, lengths, before, after in batches]
     with torch.autocast(options.device, torch.bfloat16, enabled=config.trainer.precision == "bf16-mixed"):
@@ -148,8 +152,8 @@ def hoisted(options: argparse.Namespace) -> dict:
     }
 
 
-def padded(batch) -> tuple:
-    """(source, lengths, target input, target output), as the baseline takes them."""
+def pad(batch) -> tuple:
+    """Return (source, lengths, target input, target output), as the baseline reads them."""
     import torch
 
     target = torch.zeros(batch.target_input.numel(), dtype=torch.long)
@@ -158,19 +162,19 @@ def padded(batch) -> tuple:
 
 
 def compose(options: argparse.Namespace) -> tuple:
-    """The configuration of our side, and the data both sides get."""
+    """Return the configuration of our model, and the data of all systems."""
     import hydra
 
-    import nmt.config.resolvers  # noqa: F401 – the configuration uses them
+    import nmt.config.resolvers  # noqa: F401, because the configuration uses its resolvers
 
     trainer = {"cpu": "cpu", "cuda": "gpu"}[options.device]
-    own = [
+    overrides = [
         f"size={options.size}",
         f"trainer={trainer}",
         f"trainer.max_steps={options.updates}",
         "trainer.limit_val_batches=0",
     ]
-    own += [
+    overrides += [
         "~callbacks.checkpoint",
         "~callbacks.last",
         "~callbacks.early_stopping",
@@ -178,7 +182,7 @@ def compose(options: argparse.Namespace) -> tuple:
     ]
     model = ("decoder=bahdanau", "dropout=0.0") if options.size == "paper" else MODEL
     with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        config = hydra.compose("config", overrides=["data=multi30k", *model, *own, *options.override])
+        config = hydra.compose("config", overrides=["data=multi30k", *model, *overrides, *options.override])
     data = hydra.utils.instantiate(config.data)
     if options.data == "random":
         data.prepared = RandomCorpus(30_000 if options.size == "paper" else 8_000)
@@ -188,7 +192,7 @@ def compose(options: argparse.Namespace) -> tuple:
 
 
 class Words:
-    """Stands in for a vocabulary."""
+    """A stand-in for a vocabulary."""
 
     def __len__(self) -> int:
         return self.count
@@ -198,7 +202,7 @@ class Words:
 
 
 class RandomCorpus:
-    """Stands in for a prepared corpus: random words, lengths like image captions'."""
+    """A stand-in for a prepared corpus: random words, in sentences as long as image captions."""
 
     def __init__(self, words: int):
         import numpy as np
@@ -219,12 +223,15 @@ class RandomCorpus:
         return self.text
 
 
-def watch_class():
+def make_watch_class():
+    """Return the class of a callback; it is defined here, because Lightning is imported only where it is needed."""
     from pytorch_lightning import Callback
 
     class Watch(Callback):
-        """Times batches, and within them the forward and backward pass and the optimiser. On a GPU a step ends when the
-        gradient's norm is known: what is queued after it is of the next."""
+        """Measure the time of batches, and of the forward and backward passes in them.
+
+        On a GPU a step ends when the norm of its gradient is known; later kernels count for the next step.
+        """
 
         def __init__(self, warm_up: int, device: str):
             self.warm_up, self.device = warm_up, device
@@ -257,6 +264,7 @@ def watch_class():
 
 
 def peak_memory(device: str) -> int:
+    """Return the peak memory in MiB: of the GPU, or of this process."""
     import torch
 
     if device == "cuda":
@@ -265,7 +273,7 @@ def peak_memory(device: str) -> int:
 
 
 def write_text(folder: Path, options: argparse.Namespace) -> None:
-    """The text as the peers read it: preprocessed as for our side, or the random words."""
+    """Write the text that the peers read: preprocessed as for our model, or random words."""
     folder.mkdir(parents=True, exist_ok=True)
     _, data = compose(options)
     texts = random_lines(data.prepared) if options.data == "random" else preprocessed_lines(data)
@@ -276,6 +284,7 @@ def write_text(folder: Path, options: argparse.Namespace) -> None:
 
 
 def random_lines(corpus: "RandomCorpus") -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield each split with its pairs of random words."""
     source = corpus.text.source
     sentences = [source.ids[start:end] for start, end in pairwise(source.offsets)]
     lines = [" ".join(f"w{number}" for number in sentence) for sentence in sentences]
@@ -284,6 +293,7 @@ def random_lines(corpus: "RandomCorpus") -> Iterator[tuple[str, list[tuple[str, 
 
 
 def preprocessed_lines(data) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield each split with its preprocessed pairs."""
     from nmt.data.preprocess_pool import PreprocessPool
 
     files = {"train": data.train_files, "valid": data.valid_files, "test": data.tests[data.test]}
@@ -292,17 +302,17 @@ def preprocessed_lines(data) -> Iterator[tuple[str, list[tuple[str, str]]]]:
             yield name, [line for _, line in workers.preprocess(data.reader(**pair))]
 
 
-def report(rounds: list[dict], systems: list[str]) -> None:
-    """Medians, and the median of the ratios within each round."""
+def print_table(rounds: list[dict], systems: list[str]) -> None:
+    """Print medians over the rounds, of the ratios too."""
     print("| system | tokens/s | ours / it | peak memory, MiB | outside forward and backward | between batches |")
     print("|---|---|---|---|---|---|")
     for system in systems:
-        of = [turn[system] for turn in rounds]
-        rate = median(figures["tokens_per_second"] for figures in of)
+        results = [turn[system] for turn in rounds]
+        rate = median(result["tokens_per_second"] for result in results)
         ratio = median(turn["ours"]["tokens_per_second"] / turn[system]["tokens_per_second"] for turn in rounds)
         shares = ("outside_forward_backward", "between_batches")
-        lost = [f"{100 * median(f[share] for f in of):.1f} %" if share in of[0] else "–" for share in shares]
-        memory = max(figures["peak_memory_mib"] for figures in of)
+        lost = [f"{100 * median(r[share] for r in results):.1f} %" if share in results[0] else "–" for share in shares]
+        memory = max(result["peak_memory_mib"] for result in results)
         print(f"| {system} | {rate:,.0f} | {ratio:.2f} | {memory} | {' | '.join(lost)} |")
 
 
