@@ -20,7 +20,8 @@ from nmt.system.files import write_json, write_text
 from nmt.translate.alignment import format_pharaoh, link_words
 from nmt.translate.text_translator import Translation
 
-FORCED_LINKS = "forced_links.txt"
+FORCED_LINKS, TRACES = "forced_links.txt", "traces.npz"
+LARGEST = float(np.finfo(np.float16).max)
 
 
 def choose_folder(runs: list[TrainedRun], settings: DictConfig) -> Path:
@@ -54,8 +55,9 @@ def write_results(
             _write_lines(draft / FORCED_LINKS, (format_pharaoh(sorted(links)) for links in alignments.links))
         _write_lines(draft / "sentences.jsonl", map(_to_json, test.pairs, references, translated.translations))
         _write_arrays(draft / "alignments.npz", [translation.alignment for translation in translated.translations])
+        _write_traces(draft / TRACES, [translation.traces for translation in translated.translations])
         write_json(draft / SCORES, scores)
-        for old in (folder / SCORES, folder / FORCED_LINKS, *folder.glob("alignment_*.png")):
+        for old in (folder / SCORES, folder / FORCED_LINKS, folder / TRACES, *folder.glob("alignment_*.png")):
             old.unlink(missing_ok=True)
         for path in sorted(draft.iterdir(), key=lambda path: path.name == SCORES):
             path.replace(folder / path.name)
@@ -78,6 +80,18 @@ def _write_arrays(path: Path, arrays: list[np.ndarray]) -> None:
     """Write arrays under their numbers."""
     with path.open("wb") as file:
         np.savez(file, **{str(number): array.astype(np.float16) for number, array in enumerate(arrays)})
+
+
+def _write_traces(path: Path, traces: list[dict[str, np.ndarray]]) -> None:
+    """Write the traces of each sentence under NAME/NUMBER, if there are any; float16, as alignments."""
+    arrays = {
+        f"{name}/{number}": values.clip(-LARGEST, LARGEST).astype(np.float16)
+        for number, sentence in enumerate(traces)
+        for name, values in sentence.items()
+    }
+    if arrays:
+        with path.open("wb") as file:
+            np.savez_compressed(file, **arrays)
 
 
 def _to_json(pair: SentencePair, references: tuple[str, ...], translation: Translation) -> str:

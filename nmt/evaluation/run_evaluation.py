@@ -9,6 +9,7 @@ import numpy as np
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from nmt.config.schema import load_defaults
+from nmt.errors import ConfigurationError
 from nmt.evaluation.attention_alignment import AlignmentScores, score_forced_alignments
 from nmt.evaluation.bleu import bleu_metric
 from nmt.evaluation.forced_scoring import reference_perplexity
@@ -62,6 +63,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> Evaluation:
     runs, translator = load_translator(settings)
     data = runs[0].data(data_overrides)
     bleu_metric(**data.score)
+    _check_traces(settings)
     with hint_at_folder():
         test = read_test_set(data)
         frequencies = count_training_words(data) if settings.by_frequency else None
@@ -69,7 +71,9 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> Evaluation:
     folder = choose_folder(runs, settings) / test.name
     check_writable(folder, str(folder), ". Fix: output=FOLDER writes the results elsewhere")
     alignments = _score_alignments(translator, test, settings)
-    translated = translate_test_set(test, translator, search, settings.batch_size, replace_unknown)
+    translated = translate_test_set(test, translator, search, settings.batch_size, replace_unknown, settings.traces)
+    if settings.traces and not any(translation.traces for translation in translated.translations):
+        log.warning("traces=true: no part of this model shows more than its alignment, so there is no traces.npz")
     model_scores = reference_perplexity(translator, test.pairs, batch_size=settings.batch_size)
     model_scores |= alignments.scores if alignments else {}
     languages = translator.languages
@@ -86,6 +90,12 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> Evaluation:
     }
     write_results(folder, test, translated, alignments, scores)
     return Evaluation(test, translated, scores, folder)
+
+
+def _check_traces(settings: DictConfig) -> None:
+    """Refuse the traces of an ensemble, because its members have different parts."""
+    if settings.traces and settings.run is None:
+        raise ConfigurationError("traces=true: an ensemble has no traces. Fix: run=FOLDER, one run at a time")
 
 
 def _score_alignments(translator: TextTranslator, test: TestSet, settings: DictConfig) -> AlignmentScores | None:

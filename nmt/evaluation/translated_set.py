@@ -39,11 +39,12 @@ def translate_test_set(
     search: Search,
     batch_size: int,
     replace_unknown: Callable[[Translation], Translation],
+    traces: bool,
 ) -> TranslatedSet:
     """Translate the sources, replace unknown words, and log how many sources are too long or empty."""
     started = time.perf_counter()
     sources = ((pair.source, None) for pair in test.pairs)
-    lines = list(translator.translate_lines(sources, search, batch_size=batch_size))
+    lines = list(translator.translate_lines(sources, search, batch_size=batch_size, traces=traces))
     seconds = time.perf_counter() - started
     if in_parts := sum(line.parts > 1 or line.cut for line in lines):
         message = "%s: %d of %d sentences have more than %d words or pieces and were translated in parts"

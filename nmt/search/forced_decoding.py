@@ -1,12 +1,17 @@
-"""Forced decoding: score given translations with the same step that a search makes."""
+"""Forced decoding: score or trace given translations with the same step that a search makes."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
-from nmt.model.translator import Examples
+from nmt.data.batches import pad_rows
+from nmt.data.vocabulary import PAD, START
+from nmt.model.translator import Examples, Translator
 from nmt.search.beam import Searchable
 
 
@@ -31,3 +36,57 @@ def force_decode(model: Searchable, batch: Examples) -> ForcedScores:
         scores.append(log_probabilities.gather(1, next_words[:, None])[:, 0] * counts)
         alignments.append(trace["alignment"].float() * counts[:, None])
     return ForcedScores(torch.stack(scores), torch.stack(alignments))
+
+
+@torch.inference_mode()
+def trace_translations(
+    model: Translator,
+    source: Int[Tensor, "batch source"],
+    lengths: Int[Tensor, " batch"],
+    translations: Sequence[np.ndarray],
+) -> list[dict[str, np.ndarray]]:
+    """Return what the model's parts show while they produce each translation and its end symbol.
+
+    Args:
+        model: The model.
+        source: The padded source words.
+        lengths: The lengths of the sources, on the CPU.
+        translations: The words of each translation, without the end symbol.
+
+    Returns:
+        The traces of each translation but `alignment`, by name. Their dimensions say what they belong to:
+        (step,): a source position, from 1.
+        (step, source): numbers of the source positions.
+        (step, 1, cell): numbers beside the source, such as those of memory cells.
+        A vector is one number: the root mean square of its change since the first step.
+    """
+    source = pad(source, (0, 1), value=PAD)  # because a source of one position would look like values beside the source
+    words = torch.from_numpy(pad_rows([np.append(START, words) for words in translations])[0]).to(source.device)
+    bound, state = model.begin(model.encode(source, lengths))
+    first: dict[str, Tensor] = {}
+    steps = []
+    for column in words.unbind(1):
+        _, trace, state = model.step(column, state, bound)
+        first = first or trace
+        others = {name: values.float() for name, values in trace.items() if name != "alignment"}
+        steps.append({name: _to_numbers(values, first[name], source.shape[1]) for name, values in others.items()})
+    traces = {name: torch.stack([step[name] for step in steps], 1).cpu().numpy() for name in steps[0]}
+    sizes = [(len(words) + 1, int(length)) for words, length in zip(translations, lengths, strict=True)]
+    return [
+        {
+            name: values[row, :rows, :columns] if values.ndim == 3 else values[row, :rows]
+            for name, values in traces.items()
+        }
+        for row, (rows, columns) in enumerate(sizes)
+    ]
+
+
+def _to_numbers(values: Tensor, first: Tensor, source_size: int) -> Tensor:
+    """Return (N,), (N, source) or (N, 1, cell): each vector becomes its change since the first step."""
+    if values.ndim == 1:
+        return values
+    kept = 2 if values.shape[1] == source_size else 3  # dimensions that are no vector
+    if values.ndim <= kept:
+        return values if values.ndim == kept else values[:, :, None]
+    vectors = values.flatten(kept)
+    return vectors[..., 0] if vectors.shape[-1] == 1 else (vectors - first.flatten(kept)).square().mean(-1).sqrt()

@@ -23,6 +23,27 @@ def merge_pieces(weights: np.ndarray, source_words: list[int], target_words: lis
     return (target / target.sum(0)).T @ weights @ source
 
 
+def merge_trace(values: np.ndarray, source_words: list[int], target_words: list[int]) -> np.ndarray:
+    """Return a trace over words from a trace over pieces.
+
+    A source word gets the mean of its pieces, a target word the value at its last piece. A source position becomes one
+    among words: the first half of a word's pieces lies in its left half.
+
+    Args:
+        values: (target piece,): source positions; (target piece, source piece), or (target piece, 1, cell).
+        source_words: For each source piece the index of its word.
+        target_words: For each target piece the index of its word.
+    """
+    sizes = np.bincount(source_words)
+    values = values[np.flatnonzero(np.diff(target_words, append=-1))]
+    if len(source_words) == len(sizes) or values.ndim == 3:
+        return values
+    if values.ndim == 2:
+        return values @ (np.eye(len(sizes), dtype=values.dtype) / sizes)[source_words]
+    ends = np.cumsum(np.append(0.5, 1 / sizes[source_words]))  # of the pieces, among words
+    return np.interp(values, np.arange(len(ends)) + 0.5, ends)
+
+
 def sum_pieces(values: np.ndarray, words: list[int]) -> np.ndarray:
     """Return the sum of `values` over the pieces of each word."""
     return np.bincount(words, weights=values)

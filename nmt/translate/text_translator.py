@@ -16,8 +16,9 @@ from nmt.data.vocabulary import END, SPECIAL
 from nmt.model.translator import Translator
 from nmt.search.beam import Hypothesis, beam_search
 from nmt.search.ensemble import Ensemble
+from nmt.search.forced_decoding import trace_translations
 from nmt.search.settings import Search
-from nmt.translate.alignment import link_words, merge_pieces, sum_pieces
+from nmt.translate.alignment import link_words, merge_pieces, merge_trace, sum_pieces
 from nmt.translate.long_lines import block_diagonal, split_line
 
 READ_AHEAD = 20  # batches that are read and sorted by length together
@@ -37,12 +38,13 @@ class Translation(NamedTuple):
     alignment: np.ndarray  # (target, source)
     word_scores: np.ndarray  # log-probability of each word of `target`
     has_end: Sides  # true for a side whose last word is the end symbol: a text may contain a word that looks like it
+    traces: dict[str, np.ndarray]  # by name, over words, if they are kept: see `trace_translations`
 
     @classmethod
     def empty(cls) -> "Translation":
         """Return the translation of a blank line."""
         nothing = np.zeros((0, 0), np.float32)
-        return cls([], [], "", "", 0.0, 0.0, nothing, nothing.sum(1), Sides(False, False))
+        return cls([], [], "", "", 0.0, 0.0, nothing, nothing.sum(1), Sides(False, False), {})
 
     def word_alignment(self) -> np.ndarray:
         """Return the alignment without the end symbols."""
@@ -111,6 +113,7 @@ class TextTranslator:
         batch_size: int = 64,
         max_pieces: int = MAX_PIECES,
         read_ahead: int = READ_AHEAD,
+        traces: bool = False,
     ) -> Iterator[TranslatedLine]:
         """Translate lines, in order; the memory used does not depend on their number.
 
@@ -120,12 +123,13 @@ class TextTranslator:
             batch_size: The most lines of a batch.
             max_pieces: The most pieces of a line that is translated at once.
             read_ahead: Batches that are read and sorted by length together.
+            traces: Also return what the model's parts show; not of an ensemble, and not of a line in parts.
         """
         seeds = count(search.seed)  # another seed for each batch, or all would draw the same
         for block in split_into_blocks(lines, read_ahead * batch_size):
             parts = self._split(block, max_pieces)
             for batch in batch_by_length([len(part.pieces) for part in parts], batch_size):
-                self._translate([parts[index] for index in batch], replace(search, seed=next(seeds)))
+                self._translate([parts[index] for index in batch], replace(search, seed=next(seeds)), traces)
             yield from self._join_lines(block, parts)
 
     def _split(self, lines: list[tuple[str, str | None]], max_pieces: int) -> list[_Part]:
@@ -150,7 +154,7 @@ class TextTranslator:
                 prefix = no_prefix
         return parts
 
-    def _translate(self, parts: list[_Part], search: Search) -> None:
+    def _translate(self, parts: list[_Part], search: Search, traces: bool) -> None:
         source, lengths = pad_source(*pad_rows([part.pieces for part in parts]), source_end=self.source_end)
         prefixes = None
         if any(part.prefix for part in parts):
@@ -158,10 +162,27 @@ class TextTranslator:
         nbest = beam_search(
             self.model, source.to(self.device), lengths, search, prefixes=prefixes, candidates=self.candidates
         )
+        if traces:
+            nbest = self._add_traces(source.to(self.device), lengths, nbest)
         for part, hypotheses in zip(parts, nbest, strict=True):
             part.translations = [
                 self.build_translation(part.words, part.pieces, hypothesis, part.prefix) for hypothesis in hypotheses
             ]
+
+    def _add_traces(
+        self, source: torch.Tensor, lengths: torch.Tensor, nbest: list[list[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses with what the model's parts show while they produce them."""
+        rows = torch.tensor([row for row, hypotheses in enumerate(nbest) for _ in hypotheses])
+        words = [hypothesis.words for hypotheses in nbest for hypothesis in hypotheses]
+        traces = iter(trace_translations(self.model, source[rows.to(source.device)], lengths[rows], words))
+
+        def add(hypothesis: Hypothesis) -> Hypothesis:
+            steps = len(hypothesis.alignment)  # of which the end symbol may not be one
+            further = {name: values[:steps] for name, values in next(traces).items()}
+            return hypothesis._replace(trace=hypothesis.trace | further)
+
+        return [[add(hypothesis) for hypothesis in hypotheses] for hypotheses in nbest]
 
     def build_translation(
         self, line: str, source: np.ndarray, hypothesis: Hypothesis, prefix: Sequence[str] = ()
@@ -200,6 +221,9 @@ class TextTranslator:
             alignment=merge_pieces(hypothesis.alignment, *places),
             word_scores=sum_pieces(hypothesis.word_scores, places.target),
             has_end=has_end,
+            traces={
+                name: merge_trace(values, *places) for name, values in hypothesis.trace.items() if name != "alignment"
+            },
         )
 
     def _join_lines(self, lines: list[tuple[str, str | None]], parts: list[_Part]) -> list[TranslatedLine]:
@@ -232,6 +256,7 @@ class TextTranslator:
             alignment=block_diagonal(alignments),
             word_scores=np.concatenate([part.word_scores[:rows] for part, (rows, _) in zip(parts, sizes, strict=True)]),
             has_end=Sides(False, False),
+            traces={},
         )
 
 

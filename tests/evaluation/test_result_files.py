@@ -2,6 +2,7 @@
 
 import errno
 
+import numpy as np
 import pytest
 
 from nmt.data.parallel_text import SentencePair
@@ -13,7 +14,7 @@ from nmt.translate.text_translator import Translation
 def test_result_files_come_from_one_evaluation_or_stay_as_they_were(tmp_path, monkeypatch):
     test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
     translated = TranslatedSet([Translation.empty()], [""], in_parts=0, empty=1, seconds=1.0)
-    for name in ("alignment_7.png", "forced_links.txt"):  # from an evaluation with gold alignments and more pictures
+    for name in ("alignment_7.png", "forced_links.txt", "traces.npz"):  # from an evaluation that wrote more files
         (tmp_path / name).touch()
     result_files.write_results(tmp_path, test, translated, None, {"beam": 5})
     names = ["alignments.npz", "hypotheses.txt", "links.txt", "scores.json", "sentences.jsonl"]
@@ -28,3 +29,16 @@ def test_result_files_come_from_one_evaluation_or_stay_as_they_were(tmp_path, mo
     with pytest.raises(OSError, match="No space left"):
         result_files.write_results(tmp_path, test, two_lines, None, {"beam": 1})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_traces_are_kept_by_name_and_number_and_read_without_pickle(tmp_path):
+    test = test_set.TestSet("test", [SentencePair("a", "b")] * 2, [["b"] * 2], None, 0)
+    traces = {"coverage": np.array([[0.25, 1e9]]), "position": np.array([1.5])}
+    translations = [Translation.empty(), Translation.empty()._replace(traces=traces)]
+    translated = TranslatedSet(translations, ["", ""], in_parts=0, empty=1, seconds=1.0)
+    result_files.write_results(tmp_path, test, translated, None, {})
+    with np.load(tmp_path / "traces.npz", allow_pickle=False) as stored:
+        assert sorted(stored) == ["coverage/1", "position/1"]
+        assert stored["coverage/1"].dtype == np.float16
+        assert stored["coverage/1"].tolist() == [[0.25, 65504.0]]
+        assert stored["position/1"].tolist() == [1.5]

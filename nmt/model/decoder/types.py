@@ -30,5 +30,6 @@ class Features(NamedTuple):
     context: Float[Tensor, "*hypotheses context"]
 
 
-# "alignment", and further values of the mechanisms; (N, …), where … are source positions, or 1
+# "alignment", and further values of the mechanisms: (N,) a source position from 1; (N, S) or (N, S, d) values of source
+# positions; (N, 1), (N, 1, n) or (N, 1, n, d) values beside the source, such as those of n memory cells
 Trace = dict[str, Tensor]
