@@ -25,7 +25,7 @@ def first_step(*_):
     print("first step", flush=True)
     os._exit(0)
 import nmt.training.lightning_module
-nmt.training.lightning_module.Training.training_step = first_step
+nmt.training.lightning_module.TrainingModule.training_step = first_step
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 

@@ -35,14 +35,27 @@ def recipes() -> list[str]:
 
 
 def compositions() -> list[tuple[str, ...]]:
-    """List every decoder × attention × memory, every encoder × decoder, and every pair of attention parts.
+    """List every pair of decoder, attention and memory, every encoder × decoder, and every pair of attention parts.
 
-    All of them are valid with the sizes of `tiny`.
+    All of them are valid with the sizes of `tiny`. Penalties only read the trace, so they stand alone.
     """
-    inner = _products("decoder", "attention", "memory")
-    outer = _products("encoder", "decoder")
-    groups = sorted(f"attention/{path.name}" for path in (ROOT / "conf" / "attention").iterdir() if path.is_dir())
-    return [*inner, *outer, *(pair for two in combinations(groups, 2) for pair in _products(*two))]
+    whole = [*combinations(("decoder", "attention", "memory"), 2), ("encoder", "decoder")]
+    models = [pair for two in whole for pair in _products(*two)]
+    pairs = [pair for two in combinations(attention_groups(), 2) for pair in _products(*two)]
+    penalties = [("attention=coverage_fertility", *penalty) for penalty in _products("attention/penalty")]
+    return [*models, *(pair for pair in pairs if not is_refused(pair)), *penalties]
+
+
+def attention_groups() -> list[str]:
+    """List the groups of parts that change what a model computes."""
+    names = sorted(path.name for path in (ROOT / "conf" / "attention").iterdir() if path.is_dir())
+    return [f"attention/{name}" for name in names if name != "penalty"]
+
+
+def is_refused(pair: tuple[str, ...]) -> bool:
+    """Return whether a pair of parts is refused: `exponential` needs energies of at most 0."""
+    others = [choice for choice in pair if choice != "attention/weights=exponential"]
+    return len(others) < len(pair) and others[0] not in ("attention/score=location", "attention/score=none")
 
 
 def _products(*groups: str) -> list[tuple[str, ...]]:

@@ -31,6 +31,7 @@ class Batch:
     candidates: Tensor | None  # (C,) ascending word ids to which a softmax over this batch may be limited
     global_sentences: int  # in the batch of all ranks together
     global_words: int
+    links: Tensor | None = None  # (T, B, S) given alignments: 1.0 at a link, else 0.0
 
     def to(self, device: torch.device, non_blocking: bool = False) -> "Batch":
         """Return a copy on `device`; `source_lengths` stays on the CPU."""

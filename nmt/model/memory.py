@@ -87,7 +87,7 @@ class Buffer(nn.Module):
         """Return r, the state with the new weights, and the trace; `hidden` is s_{i-1}."""
         weights, gate = self.reading(state.cells, hidden, state.read_weights)
         recalled = torch.bmm(weights[:, None].to(state.cells.dtype), state.cells)[:, 0]
-        trace = {"memory_weights": weights[:, None], "memory_gate": gate}
+        trace = {"memory_weights": weights[:, None], "memory_gate": gate, "memory_cells": state.cells[:, None]}
         return recalled, state._replace(read_weights=weights), trace
 
     def write(self, hidden: Hidden, state: BufferState, bound: Tree) -> BufferState:

@@ -24,6 +24,7 @@ class Examples(Protocol):
     target_words: Int[Tensor, " words"]  # y_1 … y_I </s> of all sentences, without padding
     target_index: Int[Tensor, " words"]  # their places in the flattened (target, batch) grid
     candidates: Int[Tensor, " candidates"] | None  # words that the softmax may be limited to, ascending
+    links: Float[Tensor, "target batch source"] | None  # given alignments, for a penalty that follows them
 
 
 class DecoderOutputs(NamedTuple):
@@ -161,7 +162,7 @@ class Translator(nn.Module):
         loss = self.output.loss(vectors, batch.target_words, smoothing, candidates)
         if penalty is None:
             return loss
-        return loss._replace(objective=loss.objective + penalty(outputs.trace, _unpadded(batch)))
+        return loss._replace(objective=loss.objective + penalty(outputs.trace, _unpadded(batch), batch.links))
 
 
 def _unpadded(batch: Examples) -> Bool[Tensor, "target batch source"]:

@@ -4,6 +4,7 @@ The equations are literal float64 loops over one sentence (tests/reference). The
 composed model. The model gets all sentences in one padded batch.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -16,6 +17,20 @@ from nmt.data.vocabulary import END, START
 
 SOURCES = random_rows([4, 7, 1, 3], 19, seed=1)
 TARGETS = random_rows([5, 2, 4, 3], 23, seed=2)
+LINKS = [  # source positions of each target word, and of the end symbol
+    [[0], [1, 2], [], [3], [0, 4], [4]],
+    [[6], [], [7]],
+    [[0], [0], [1], [], [0, 1]],
+    [[2], [1], [], [3]],
+]
+
+
+def links_tensor():
+    links = torch.zeros(6, 4, 8, dtype=torch.float64)
+    for sentence, steps in enumerate(LINKS):
+        for step, positions in enumerate(steps):
+            links[step, sentence, positions] = 1.0
+    return links
 
 
 def reference_score(score, coverage_weights=None):
@@ -33,7 +48,7 @@ def reference_score(score, coverage_weights=None):
     elif kind == "Location":
         literal = partial(scores.location, W_a=score.query.weight)
     else:
-        literal = {"Dot": scores.dot}[kind]
+        literal = {"Dot": scores.dot, "NoScore": scores.none}[kind]
     if coverage_weights is None:
         return literal
     has_tanh = kind in ("Additive", "Concat")
@@ -47,6 +62,7 @@ def reference_attention(model, annotations, source):
         return attention.NoAttention(annotations)
     coverage_weights = joined.covered.weight if joined.coverage else None
     parts = {"score": reference_score(joined.score, coverage_weights)}
+    parts["weights"] = getattr(attention, type(joined.weights).__name__.lower())
     if joined.window:
         parts["window"] = reference_window(joined.window, len(source))
     if joined.history:
@@ -63,6 +79,8 @@ def reference_attention(model, annotations, source):
 def reference_window(window, words):
     if type(window).__name__ == "Monotonic":
         return partial(attention.local_m, D=window.half_width, J=words)
+    if type(window).__name__ == "Mixture":
+        return attention.Mixture(W=window.query.weight, b=window.query.bias)
     return partial(attention.local_p, D=window.half_width, J=words, W_p=window.query.weight, v_p=window.energy)
 
 
@@ -74,9 +92,15 @@ def reference_coverage(coverage, annotations, words):
         return attention.fertility(annotations, U_f=coverage.fertility.weight[0], N=coverage.most)
     if kind == "Embedding":
         return attention.embedding(list(coverage.embedding.weight[words]), **embedding_gates(coverage))
+    if kind == "LocationAware":
+        return attention.location_aware(annotations, F=coverage.filters.weight[:, 0])
+    if kind == "Joined":
+        return attention.joined([reference_coverage(part, annotations, words) for part in coverage.parts.values()])
     neural = attention.neural_tanh if kind == "NeuralTanh" else attention.neural_gru
-    a = coverage.alignment.weight[:, 0]
-    return neural(annotations, W=coverage.recurrent.weight, a=a, B=coverage.annotation.weight, T=coverage.query.weight)
+    further = {"C_c": coverage.context.weight} if coverage.context else {}
+    further |= {"b_e": coverage.energies.weight[:, 0]} if coverage.energies else {}
+    a, B, T = coverage.alignment.weight[:, 0], coverage.annotation.weight, coverage.query.weight
+    return neural(annotations, W=coverage.recurrent.weight, a=a, B=B, T=T, **further)
 
 
 def embedding_gates(coverage):
@@ -185,8 +209,8 @@ def reference_readout(model, step, word):
     return decoders.maxout(step.previous_state, word, step.context, **matrices, b=b)
 
 
-def run_reference(model, source, target):
-    """Return −log p(target | source), the attention's trace, and the memory."""
+def run_reference(model, source, target, links):
+    """Return −log p(target | source) with the penalty, the attention's trace, and the memory."""
     annotations, last = reference_encoder(model, source)
     literal_attention = reference_attention(model, annotations, source)
     literal_memory = reference_memory(model, annotations)
@@ -198,16 +222,21 @@ def run_reference(model, source, target):
         if model.output.bias is not None:
             logits = logits + model.output.bias
         nats = nats - (logits[next_word] - torch.log(torch.exp(logits).sum()))
-    return nats + reference_penalty(model, literal_attention), literal_attention.trace(), literal_memory
+    return nats + reference_penalty(model, literal_attention, links), literal_attention.trace(), literal_memory
 
 
-def reference_penalty(model, literal_attention):
-    """Return the auxiliary objective of a fertility coverage, or 0."""
-    weight = getattr(getattr(model.decoder.attention, "coverage", None), "auxiliary", 0.0)
-    if not weight:
+def reference_penalty(model, literal_attention, links):
+    """Return the attention's penalty on a sentence, or 0."""
+    penalty = model.decoder.attention.penalty
+    if penalty is None:
         return 0.0
-    fertilities = literal_attention.coverage.fertilities
-    return attention.fertility_penalty(fertilities, literal_attention.alignments, weight=weight)
+    alignments, kind = literal_attention.alignments, type(penalty).__name__
+    if kind == "FertilityObjective":
+        return attention.fertility_penalty(literal_attention.coverage.fertilities, alignments, weight=penalty.weight)
+    if kind == "GuidedAttention":
+        return attention.guided(alignments, links, weight=penalty.weight)
+    literal = {"DoublyStochastic": attention.doubly_stochastic, "CoverageLoss": attention.coverage_loss}[kind]
+    return literal(alignments, weight=penalty.weight)
 
 
 def reference_trace(attention_trace, literal_memory):
@@ -223,10 +252,19 @@ def reference_trace(attention_trace, literal_memory):
         weights = torch.stack([torch.stack(weights) for weights in literal_memory.read_weights[1:]])
         trace["memory_weights"] = weights[:, None]
         trace["memory_gate"] = torch.stack(literal_memory.gates)[:, None]
+        trace["memory_cells"] = torch.stack([torch.stack(cells) for cells in literal_memory.versions[:-1]])[:, None]
     return {name: value for name, value in trace.items() if value is not None}
 
 
 LUONG = ("decoder=luong", "encoder=lstm")
+FURTHER_INPUTS = ("attention.coverage.energies=true", "attention.coverage.context_size=${attention.context_size}")
+RENORMALISING = ("softmax", "sparsemax")
+
+
+def penalty(name):
+    return f"attention/penalty={name}", "attention.penalty.weight=0.7"
+
+
 MECHANISMS = (
     *("local_m", "local_p", "temporal", "temporal_local", "interactive", "interactive_coverage"),
     *(f"coverage{kind}" for kind in ("", "_tanh", "_linguistic", "_fertility", "_embedding")),
@@ -258,7 +296,21 @@ COMPOSITIONS = [
     ("attention=local_m", "attention/score=location", "attention.score.positions=3", "attention.window.half_width=1"),
     *(("attention=temporal", f"attention.history.window={steps}") for steps in (0, 1, 3)),
     ("attention=coverage", "attention.coverage.size=1"),
-    ("attention=coverage_fertility", "attention.coverage.most=3.5", "attention.coverage.auxiliary=0.7"),
+    ("attention=coverage_fertility", "attention.coverage.most=3.5", *penalty("fertility")),
+    *(penalty(name) for name in ("doubly_stochastic", "coverage", "guided")),
+    ("attention=temporal", "attention/coverage=fertility", "attention/window=local_p", *penalty("coverage")),
+    (*LUONG, "attention=interactive", *penalty("guided")),
+    ("attention=coverage", *FURTHER_INPUTS),
+    ("attention=coverage_tanh", "attention/window=local_m", "attention.window.half_width=1", *FURTHER_INPUTS),
+    *((f"attention={name}",) for name in ("location_aware", "mixture", "sparsemax")),
+    *((*LUONG, f"attention={name}") for name in ("location_aware", "mixture", "sparsemax")),
+    ("attention=location_aware", "attention.coverage.half_width=1", "attention/score=general"),
+    ("attention/coverage=gru_location_aware",),
+    ("attention/coverage=gru_location_aware", "attention/history=temporal", "attention/weights=sparsemax"),
+    ("attention=interactive", "attention.writing.shared=false", "attention/weights=sparsemax"),
+    ("attention=interactive", "attention/score=location", "attention/weights=exponential", "attention/window=local_p"),
+    *(("attention=location", "attention.score.positions=3", f"attention/weights={name}") for name in RENORMALISING),
+    ("attention=local_p", "attention/score=location", "attention/weights=exponential"),
     (
         "attention=coverage_linguistic",
         "attention/score=general",
@@ -287,8 +339,8 @@ def test_losses_traces_and_gradients_equal_a_literal_loop(overrides):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= 5  # U[−0.5, 0.5], so that each step has an influence on the next
-    batch = batch_of(SOURCES, TARGETS)
-    references = [run_reference(model, source, target) for source, target in zip(SOURCES, TARGETS, strict=True)]
+    batch = replace(batch_of(SOURCES, TARGETS), links=links_tensor())
+    references = [run_reference(model, *sentence) for sentence in zip(SOURCES, TARGETS, LINKS, strict=True)]
     expected_loss = sum(nats for nats, _, _ in references)
     loss = model.loss(batch).objective
     torch.testing.assert_close(loss, expected_loss)

@@ -27,6 +27,21 @@ def test_sizes_that_do_not_fit_are_refused_with_a_fix():
     )
 
 
+def test_parts_of_an_attention_that_do_not_fit_are_refused_with_a_fix():
+    exponential = "exp(e_ij) of this score, history or coverage may be above 1. Fix: attention/weights=softmax"
+    assert exponential in refusal("attention/weights=exponential")
+    assert exponential in refusal("attention=location", "attention/history=temporal")
+    assert exponential in refusal("attention=location", "attention/coverage=linguistic")
+    fertility = "attention/penalty: needs a coverage with fertility. Fix: attention/coverage=fertility"
+    assert fertility in refusal("attention/penalty=fertility")
+    assert fertility in refusal("attention/penalty=fertility", "attention=coverage")
+    assert "weight=-1.0: must be at least 0" in refusal("attention/penalty=coverage", "attention.penalty.weight=-1.0")
+    twice = ("+attention/coverage@attention.coverage.parts.second=tanh",)
+    assert "two of gru, location_aware, second show the same values" in refusal(
+        "attention/coverage=gru_location_aware", *twice
+    )
+
+
 def test_an_experiment_overrides_the_defaults_and_the_command_line_overrides_both():
     assert configured().dropout == 0.2
     assert configured("experiment=demo").dropout == 0.1

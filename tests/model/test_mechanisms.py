@@ -47,7 +47,7 @@ def assert_other_loss(first, second):
 
 @pytest.mark.parametrize("mechanism", [*ATTENTIONS, "memory=buffer"])
 def test_a_mechanism_adds_parameters_and_keeps_the_names_of_the_plain_model(mechanism):
-    _, _, missing = plain_and_extended(mechanism, "attention/score=additive")
+    _, _, missing = plain_and_extended(mechanism, "attention/score=additive", "attention/weights=softmax")
     parts = ("covered", "coverage", "window", "history", "writing")
     owners = ("decoder.memory", *(f"attention.{part}" for part in parts))
     assert all(any(f"{owner}." in name for owner in owners) for name in missing)
@@ -98,7 +98,7 @@ def test_fertility_is_between_zero_and_its_maximum(most):
 
 def test_the_auxiliary_objective_changes_the_objective_but_not_the_likelihood():
     without, with_objective, _ = plain_and_extended(
-        "attention.coverage.auxiliary=0.5", plain=("attention=coverage_fertility",)
+        "attention/penalty=fertility", "attention.penalty.weight=0.5", plain=("attention=coverage_fertility",)
     )
     plain, penalised = without.loss(BATCH), with_objective.loss(BATCH)
     torch.testing.assert_close(plain.negative_log_likelihood, penalised.negative_log_likelihood)
@@ -109,6 +109,45 @@ def test_the_auxiliary_objective_changes_the_objective_but_not_the_likelihood():
         attention = trace["alignment"][: len(target) + 1, number, : len(source) + 1].sum(0)
         expected += 0.5 * ((trace["fertility"][0, number, : len(source) + 1] - attention) ** 2).sum()
     torch.testing.assert_close(penalised.objective - plain.objective, expected)
+
+
+def test_attention_by_location_renormalised_is_its_plain_weights_over_their_sum():
+    plain = composed("attention=location").double()
+    renormalised = composed("attention=location", "attention/weights=softmax").double()
+    renormalised.load_state_dict(plain.state_dict())
+    weights, sums_to_one = trace_of(plain)["alignment"][0], trace_of(renormalised)["alignment"][0]
+    assert (weights.sum(1) < 0.5).all()  # of 50 rows at most 10 are used
+    torch.testing.assert_close(sums_to_one, weights / weights.sum(1, keepdim=True))
+
+
+def test_sparsemax_gives_weights_of_exactly_zero_that_sum_to_one():
+    model = composed("attention=sparsemax").double()
+    model.decoder.attention.score.energy.data *= 100
+    alignment = trace_of(model)["alignment"]
+    torch.testing.assert_close(alignment.sum(2), torch.ones(7, 4, dtype=alignment.dtype))
+    assert 0.5 < (alignment[:, 2] == 0).double().mean() < 1
+
+
+def test_the_centre_of_a_mixture_moves_to_the_right():
+    position = trace_of(composed("attention=mixture"))["position"]
+    assert (position.diff(dim=0) > 0).all()
+
+
+def test_joined_coverages_equal_each_of_them_where_the_other_has_no_weight():
+    joined = composed("attention/coverage=gru_location_aware").double()
+    for part, columns in (("gru", slice(0, 10)), ("location_aware", slice(10, 20))):
+        alone = composed(f"attention/coverage={part}").double()
+        weights = {
+            name.replace(f"coverage.parts.{part}.", "coverage."): value for name, value in joined.state_dict().items()
+        }
+        weights["decoder.attention.covered.weight"] = weights["decoder.attention.covered.weight"][:, columns]
+        alone.load_state_dict({name: weights[name] for name in alone.state_dict()})
+        other = composed("attention/coverage=gru_location_aware").double()
+        other.load_state_dict(joined.state_dict())
+        kept = other.decoder.attention.covered.weight.data[:, columns].clone()
+        other.decoder.attention.covered.weight.data.zero_()[:, columns] = kept
+        assert_same_loss(alone, other)
+        assert_other_loss(alone, joined)
 
 
 def test_temporal_attention_without_history_equals_the_plain_model():
@@ -223,7 +262,7 @@ def test_sentences_of_1_and_300_words_and_energies_of_10000_stay_finite(override
 
     def large_energies(*arguments):
         energies = plain_energies(*arguments)
-        return energies / energies.detach().abs().clamp(max=1e30).amax() * 1e4
+        return energies / energies.detach().abs().clamp(1e-30, 1e30).amax() * 1e4
 
     score.energies = large_energies
     batch = batch_of(random_rows([1, 300], SOURCE_WORDS, seed=3), random_rows([300, 1], TARGET_WORDS, seed=4))
@@ -247,7 +286,9 @@ def test_beams_of_1_and_20_translate_sentences_of_1_and_300_words(overrides, bea
         for hypothesis in hypotheses:
             assert -100 < hypothesis.log_probability < 0
             assert hypothesis.alignment.shape == (min(len(hypothesis.words) + 1, 4), positions)
-            assert (hypothesis.alignment.sum(1) <= 1 + 1e-5).all()
+            assert (hypothesis.alignment >= 0).all()
+            if "mixture" not in overrides:  # its heights are not limited
+                assert (hypothesis.alignment.sum(1) <= 1 + 1e-5).all()
 
 
 def parameters(*overrides: str) -> int:

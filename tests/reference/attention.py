@@ -23,12 +23,12 @@ Score = Callable[..., Tensor]  # (query, annotation, j, coverage or None) → e_
 
 
 class Window(NamedTuple):
-    """The positions first..last of a step, with p_i of a local window, and with σ of a Gaussian."""
+    """The positions first..last of a step, with p_i of a local window, and with the factor of each position j."""
 
     first: int
     last: int
     position: Tensor | None = None
-    sigma: float | None = None
+    factor: Callable[[int], Tensor] | None = None
 
 
 def global_window(i: int, query: Tensor, positions: int) -> Window:
@@ -48,7 +48,62 @@ def local_p(i: int, query: Tensor, positions: int, *, D: int, W_p: Tensor, v_p: 
     J = positions if J is None else J
     p = J * torch.sigmoid(v_p @ torch.tanh(W_p @ query))  # eq. 10: p_i = J · σ(v_p · tanh(W_p q))
     centre = math.floor(p.item())  # the window itself passes no gradient
-    return Window(max(1, centre - D), min(positions, centre + D), p, sigma=D / 2)
+    sigma = D / 2
+
+    def gaussian(j: int) -> Tensor:
+        return torch.exp(-((j - p) ** 2) / (2 * sigma**2))  # eq. 11: exp(−(j − p_i)² / 2σ²)
+
+    return Window(max(1, centre - D), min(positions, centre + D), p, gaussian)
+
+
+class Mixture:
+    """The window of Graves 2013 eq. 46–51: W (3K, query) and b stack â, b̂ and κ̂."""
+
+    def __init__(self, *, W: Tensor, b: Tensor) -> None:
+        self.W, self.b = W, b
+        self.kappa = b.new_zeros(len(b) // 3)  # κ_0
+
+    def __call__(self, i: int, query: Tensor, positions: int) -> Window:
+        """Return all positions, with φ(i, j) as their factor; κ moves at each call."""
+        a_hat, b_hat, kappa_hat = (self.W @ query + self.b).chunk(3)
+        a, b = torch.exp(a_hat), torch.exp(b_hat)  # eq. 49–50
+        self.kappa = kappa = self.kappa + torch.exp(kappa_hat)  # eq. 51
+
+        def phi(j: int) -> Tensor:
+            total = query.new_zeros(())
+            for k in range(len(a)):
+                total = total + a[k] * torch.exp(-b[k] * (kappa[k] - j) ** 2)  # eq. 46
+            return total
+
+        return Window(1, positions, (a * kappa).sum() / a.sum(), phi)
+
+
+# ---------------------------------------------------------------- from numerators to weights
+
+
+def softmax(numerators: Sequence[Tensor]) -> list[Tensor]:
+    """Return b_j / Σ_j b_j, where b_j = exp(e_j) (Luong 2015 eq. 7, Sankaran 2016 eq. 8)."""
+    total = torch.zeros_like(numerators[0])
+    for b in numerators:
+        total = total + b
+    return [b / total for b in numerators]
+
+
+def exponential(numerators: Sequence[Tensor]) -> list[Tensor]:
+    """Return b_j = exp(e_j) itself (Luong 2015, footnote 6)."""
+    return list(numerators)
+
+
+def sparsemax(numerators: Sequence[Tensor]) -> list[Tensor]:
+    """Return max(e_j − τ, 0) with the sum 1 (Martins and Astudillo 2016), by trying every size of the support."""
+    energies = [torch.log(b) for b in numerators]
+    for size in range(1, len(energies) + 1):
+        largest = sorted(energies, key=Tensor.item, reverse=True)[:size]
+        threshold = (sum(largest[1:], largest[0]) - 1) / size
+        weights = [torch.clamp(e - threshold, min=0) for e in energies]
+        if abs(sum(weights[1:], weights[0]).item() - 1) < 1e-12:
+            return weights
+    raise AssertionError("one size of the support gives the sum 1")
 
 
 # ---------------------------------------------------------------- histories (Sankaran 2016 §3)
@@ -88,6 +143,10 @@ class Coverage:
     update: Callable[[int, Tensor, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
     waits_for_word: bool = False
     fertilities: list[Tensor] | None = None
+    shown: bool | list[bool] = True  # the trace shows the vectors; of a list: these dimensions of them
+    context: Tensor | None = None  # c_i, e_ij and α_i of the step, set before an update
+    energies: Sequence[Tensor] | None = None
+    alignment: Sequence[Tensor] | None = None
 
 
 def linguistic(annotations: Sequence[Tensor]) -> Coverage:
@@ -109,26 +168,95 @@ def fertility(annotations: Sequence[Tensor], *, U_f: Tensor, N: float = 2.0) -> 
     return Coverage([h.new_zeros(1) for h in annotations], update, fertilities=Phi)
 
 
-def neural_tanh(annotations: Sequence[Tensor], *, W: Tensor, a: Tensor, B: Tensor, T: Tensor) -> Coverage:
-    """Return the coverage of Tu 2016 §3.1.2 with f = tanh: W (d, d), a (d,), B (d, annotation), T (d, query)."""
+def neural_tanh(
+    annotations: Sequence[Tensor],
+    *,
+    W: Tensor,
+    a: Tensor,
+    B: Tensor,
+    T: Tensor,
+    C_c: Tensor | None = None,
+    b_e: Tensor | None = None,
+) -> Coverage:
+    """Return the coverage of Tu 2016 §3.1.2 with f = tanh: W (d, d), a (d,), B (d, annotation), T (d, query).
+
+    Footnote 3: C_c (d, context) and b_e (d,) make c_i and e_ij further inputs.
+    """
 
     def update(j: int, C: Tensor, alpha: Tensor, h: Tensor, t: Tensor | None, word: Tensor | None) -> Tensor:
-        return torch.tanh(W @ C + a * alpha + B @ h + T @ t)
+        inputs = a * alpha + B @ h + T @ t
+        if C_c is not None:
+            inputs = inputs + C_c @ coverage.context
+        if b_e is not None:
+            inputs = inputs + b_e * coverage.energies[j - 1]
+        return torch.tanh(W @ C + inputs)
 
-    return Coverage([h.new_zeros(W.shape[1]) for h in annotations], update)
+    coverage = Coverage([h.new_zeros(W.shape[1]) for h in annotations], update)
+    return coverage
 
 
-def neural_gru(annotations: Sequence[Tensor], *, W: Tensor, a: Tensor, B: Tensor, T: Tensor) -> Coverage:
+def neural_gru(
+    annotations: Sequence[Tensor],
+    *,
+    W: Tensor,
+    a: Tensor,
+    B: Tensor,
+    T: Tensor,
+    C_c: Tensor | None = None,
+    b_e: Tensor | None = None,
+) -> Coverage:
     """Return the coverage of Tu 2016 §3.1.2 with f = GRU, without biases; each matrix stacks the gates r, z, n.
 
-    W (3d, d), a (3d,), B (3d, annotation), T (3d, query).
+    W (3d, d), a (3d,), B (3d, annotation), T (3d, query); footnote 3: C_c (3d, context), b_e (3d,).
     """
-    W_ih = torch.cat([a.unsqueeze(1), B, T], dim=1)
 
     def update(j: int, C: Tensor, alpha: Tensor, h: Tensor, t: Tensor | None, word: Tensor | None) -> Tensor:
-        return gru(torch.cat([alpha.reshape(1), h, t]), C, W_ih=W_ih, W_hh=W)
+        matrices, inputs = [a.unsqueeze(1), B, T], [alpha.reshape(1), h, t]
+        if C_c is not None:
+            matrices.append(C_c)
+            inputs.append(coverage.context)
+        if b_e is not None:
+            matrices.append(b_e.unsqueeze(1))
+            inputs.append(coverage.energies[j - 1].reshape(1))
+        return gru(torch.cat(inputs), C, W_ih=torch.cat(matrices, dim=1), W_hh=W)
 
-    return Coverage([h.new_zeros(W.shape[1]) for h in annotations], update)
+    coverage = Coverage([h.new_zeros(W.shape[1]) for h in annotations], update)
+    return coverage
+
+
+def location_aware(annotations: Sequence[Tensor], *, F: Tensor) -> Coverage:
+    """Return the features f_ij = Σ_m F_m α_{i−1, j+m} of Chorowski 2015 eq. 8; F is (filters, 2r + 1).
+
+    The update of step i needs α_i of all positions: C_i is computed from the alignment that `read` sets.
+    """
+    filters, width = F.shape
+    radius = width // 2
+
+    def update(j: int, C: Tensor, alpha: Tensor, h: Tensor, t: Tensor | None, word: Tensor | None) -> Tensor:
+        feature = F.new_zeros(filters)
+        for m in range(-radius, radius + 1):
+            if 1 <= j + m <= len(annotations):
+                feature = feature + F[:, m + radius] * coverage.alignment[j + m - 1]
+        return feature
+
+    coverage = Coverage([h.new_zeros(filters) for h in annotations], update, shown=False)
+    return coverage
+
+
+def joined(parts: Sequence[Coverage]) -> Coverage:
+    """Return coverages side by side as one."""
+    sizes = [len(part.initial[0]) for part in parts]
+
+    def update(j: int, C: Tensor, alpha: Tensor, h: Tensor, t: Tensor | None, word: Tensor | None) -> Tensor:
+        pieces = []
+        for part, piece in zip(parts, C.split(sizes), strict=True):
+            part.context, part.energies, part.alignment = coverage.context, coverage.energies, coverage.alignment
+            pieces.append(part.update(j, piece, alpha, h, t, word))
+        return torch.cat(pieces)
+
+    coverage = Coverage([torch.cat(pieces) for pieces in zip(*(part.initial for part in parts), strict=True)], update)
+    coverage.shown = [index for part, size in zip(parts, sizes, strict=True) for index in [part.shown] * size]
+    return coverage
 
 
 def embedding(
@@ -158,8 +286,11 @@ def embedding(
     return Coverage(list(initial), update, waits_for_word=True)
 
 
+# ---------------------------------------------------------------- penalties: terms of the loss of a sentence
+
+
 def fertility_penalty(fertilities: Sequence[Tensor], alignments: Sequence[Tensor], *, weight: float = 1.0) -> Tensor:
-    """Return the auxiliary objective of Tu 2016 §4, a term of the loss: λ Σ_j (Φ_j − Σ_i α_ij)²."""
+    """Return the auxiliary objective of Tu 2016 §4: λ Σ_j (Φ_j − Σ_i α_ij)²."""
     penalty = torch.zeros_like(fertilities[0])
     for j in range(1, len(fertilities) + 1):
         total = torch.zeros_like(fertilities[0])
@@ -167,6 +298,36 @@ def fertility_penalty(fertilities: Sequence[Tensor], alignments: Sequence[Tensor
             total = total + alignment[j - 1]
         penalty = penalty + (fertilities[j - 1] - total) ** 2
     return weight * penalty
+
+
+def doubly_stochastic(alignments: Sequence[Tensor], *, weight: float) -> Tensor:
+    """Return λ Σ_j (1 − Σ_i α_ij)² (Xu 2015 eq. 14)."""
+    ones = [torch.ones_like(alpha) for alpha in alignments[0]]
+    return fertility_penalty(ones, alignments, weight=weight)
+
+
+def coverage_loss(alignments: Sequence[Tensor], *, weight: float) -> Tensor:
+    """Return λ Σ_i Σ_j min(α_ij, c_ij), c_ij = Σ_{k<i} α_kj (See 2017 eq. 12)."""
+    loss = torch.zeros_like(alignments[0][0])
+    for i, alignment in enumerate(alignments):
+        for j, alpha in enumerate(alignment):
+            before = torch.zeros_like(alpha)
+            for earlier in alignments[:i]:
+                before = before + earlier[j]
+            loss = loss + (alpha if alpha <= before else before)
+    return weight * loss
+
+
+def guided(alignments: Sequence[Tensor], links: Sequence[Sequence[int]], *, weight: float) -> Tensor:
+    """Return −λ Σ_i Σ_j A_ij log α_ij; links[i] are the source positions, from 0, of target word i.
+
+    A_ij is 1 / (number of links of word i) at a link (Chen 2016 §3).
+    """
+    loss = torch.zeros_like(alignments[0][0])
+    for alignment, positions in zip(alignments, links, strict=True):
+        for j in positions:
+            loss = loss - torch.log(alignment[j]) / len(positions)
+    return weight * loss
 
 
 # ---------------------------------------------------------------- writing (Meng 2016 §3.1)
@@ -206,6 +367,7 @@ class Attention:
         annotations: Sequence[Tensor],
         *,
         score: Score,
+        weights: Callable[[Sequence[Tensor]], list[Tensor]] = softmax,
         window: Callable[[int, Tensor, int], Window] = global_window,
         history: Callable[[int, int, Sequence[Sequence[Tensor]]], Tensor] = no_history,
         coverage: Coverage | None = None,
@@ -213,6 +375,7 @@ class Attention:
     ) -> None:
         self.h = list(annotations)
         self.score, self.window, self.history, self.coverage, self.writing = score, window, history, coverage, writing
+        self.weights = weights
         self.C: list[Tensor] | None = None if coverage is None else list(coverage.initial)
         self.energies: list[list[Tensor]] = []
         self.alignments: list[list[Tensor]] = []
@@ -243,20 +406,18 @@ class Attention:
         for j in range(1, J + 1):
             b.append(self.history(i, j, self.energies))
 
-        # α_ij = b_ij / Σ_j b_ij inside the window, exactly 0 outside it (Sankaran 2016 eq. 8, Luong 2015 eq. 7)
+        # α_i = weights(b_i) inside the window, exactly 0 outside it and at −inf
         window = self.window(i, query, J)
-        total = query.new_zeros(())
-        for j in range(window.first, window.last + 1):
-            total = total + b[j - 1]
-        alpha = []
-        for j in range(1, J + 1):
-            inside = window.first <= j <= window.last and e[j - 1].item() != float("-inf")
-            alpha.append(b[j - 1] / total if inside else query.new_zeros(()))
+        inside = [j for j in range(window.first, window.last + 1) if e[j - 1].item() != float("-inf")]
+        alpha = [query.new_zeros(()) for _ in range(J)]
+        if inside:
+            for j, weight in zip(inside, self.weights([b[j - 1] for j in inside]), strict=True):
+                alpha[j - 1] = weight
 
-        # α_ij = α_ij exp(−(j − p_i)² / 2σ²), not renormalised (Luong 2015 eq. 11)
-        if window.sigma is not None:
+        # α_ij = α_ij · factor, not renormalised (Luong 2015 eq. 11)
+        if window.factor is not None:
             for j in range(1, J + 1):
-                alpha[j - 1] = alpha[j - 1] * torch.exp(-((j - window.position) ** 2) / (2 * window.sigma**2))
+                alpha[j - 1] = alpha[j - 1] * window.factor(j)
         if window.position is not None:
             self.positions.append(window.position)
 
@@ -270,7 +431,10 @@ class Attention:
         if self.coverage is not None:
             if not self.coverage.waits_for_word:
                 self._update_coverage(alpha, query, None)
-            self.coverage_after.append(list(self.C))
+            if self.coverage.shown is True:
+                self.coverage_after.append(list(self.C))
+            elif self.coverage.shown:
+                self.coverage_after.append([C[torch.tensor(self.coverage.shown)] for C in self.C])
         return context, torch.stack(alpha)
 
     def write(self, i: int, state: Tensor) -> None:
@@ -284,10 +448,7 @@ class Attention:
             b = []
             for j in range(1, J + 1):
                 b.append(torch.exp(self.writing.score(state, self.h[j - 1], j, None)))
-            total = state.new_zeros(())
-            for j in range(1, J + 1):
-                total = total + b[j - 1]
-            w = [b[j - 1] / total for j in range(1, J + 1)]
+            w = self.weights(b)
         F = torch.sigmoid(self.writing.W_F @ state)  # F_i = σ(W_F s_i)
         U = torch.sigmoid(self.writing.W_U @ state)  # U_i = σ(W_U s_i)
         for j in range(1, J + 1):
@@ -312,6 +473,8 @@ class Attention:
         )
 
     def _update_coverage(self, alpha: Sequence[Tensor], query: Tensor | None, word: Tensor | None) -> None:
+        self.coverage.context, self.coverage.energies = self.contexts[-1], self.energies[-1]
+        self.coverage.alignment = alpha
         for j in range(1, len(self.h) + 1):
             self.C[j - 1] = self.coverage.update(j, self.C[j - 1], alpha[j - 1], self.h[j - 1], query, word)
 
@@ -348,6 +511,7 @@ def attend(
     annotations: Sequence[Tensor],
     *,
     score: Score,
+    weights: Callable[[Sequence[Tensor]], list[Tensor]] = softmax,
     words: Sequence[Tensor] | None = None,
     window: Callable[[int, Tensor, int], Window] = global_window,
     history: Callable[[int, int, Sequence[Sequence[Tensor]]], Tensor] = no_history,
@@ -356,7 +520,8 @@ def attend(
     post_state: Callable[[int, Tensor], Tensor] | None = None,
 ) -> Trace:
     """Read once for each query; words[i−1] is e(y_{i−1}), and a writing gets s_i = post_state(i, c_i)."""
-    attention = Attention(annotations, score=score, window=window, history=history, coverage=coverage, writing=writing)
+    parts = {"window": window, "history": history, "coverage": coverage, "writing": writing}
+    attention = Attention(annotations, score=score, weights=weights, **parts)
     for i in range(1, len(queries) + 1):
         context, _ = attention.read(i, queries[i - 1], None if words is None else words[i - 1])
         if writing is not None:

@@ -86,10 +86,22 @@ def concat_code(
 def location(
     query: Tensor, annotation: Tensor, j: int, coverage: Tensor | None = None, *, W_a: Tensor, w: Tensor | None = None
 ) -> Tensor:
-    """Return row j of W_a q (Luong 2015 eq. 9), or −inf beyond the last row (footnote 6)."""
+    """Return log a_j of a = softmax(W_a q) over all rows (Luong 2015 eq. 9), or −inf beyond the last row.
+
+    All alignment vectors are of the same length, and a short sentence uses their top part (footnote 6).
+    """
     if j > W_a.shape[0]:
         return query.new_tensor(float("-inf"))
-    energy = W_a[j - 1] @ query  # row j of W_a q
+    total = query.new_zeros(())
+    for row in W_a:
+        total = total + torch.exp(row @ query)
+    energy = torch.log(torch.exp(W_a[j - 1] @ query) / total)
+    return energy if coverage is None else energy + coverage_term(coverage, w=w)
+
+
+def none(query: Tensor, annotation: Tensor, j: int, coverage: Tensor | None = None, *, w: Tensor | None = None):
+    """Return 0: the window gives the weights (Graves 2013)."""
+    energy = query.new_zeros(())
     return energy if coverage is None else energy + coverage_term(coverage, w=w)
 
 

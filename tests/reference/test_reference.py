@@ -40,7 +40,7 @@ def logs(*values: float) -> Tensor:
 
 
 def table_score(rows: int) -> partial:
-    """Return a location score with an identity matrix: e_ij = q_j."""
+    """Return a location score with an identity matrix: e_ij = q_j − log Σ_k exp(q_k)."""
     return partial(scores.location, W_a=torch.eye(rows, dtype=torch.float64))
 
 
@@ -102,7 +102,8 @@ def test_scores_equal_numbers_worked_out_by_hand() -> None:
     swap = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
     assert scores.dot(q, h, 1).item() == 1.0
     assert scores.general(q, h, 1, W=swap).item() == 5.0  # (1, 2) · (−1, 3)
-    assert scores.location(q, h, 2, W_a=swap).item() == 1.0  # row 2 of (2, 1)
+    expected = vector(1 - math.log(math.exp(2) + math.exp(1)))[0]  # row 2 of log softmax(2, 1)
+    torch.testing.assert_close(scores.location(q, h, 2, W_a=swap), expected)
     assert scores.location(q, h, 3, W_a=swap).item() == -math.inf
     v, one = vector(2.0), vector(1.0, 0.0)[None]
     torch.testing.assert_close(scores.additive(q, h, 1, v=v, W=one, U=one), vector(2 * math.tanh(4))[0])
@@ -157,6 +158,45 @@ def test_positions_beyond_the_rows_of_a_location_score_get_weight_zero() -> None
     trace = attend([logs(1, 3)] * 2, list(random(4, 2)), score=table_score(2), history=temporal)
     torch.testing.assert_close(trace.alignments, torch.stack([vector(0.25, 0.75, 0, 0), vector(0.5, 0.5, 0, 0)]))
     assert trace.alignments[:, 2:].tolist() == [[0, 0], [0, 0]]
+
+
+def test_a_short_sentence_uses_the_top_part_of_a_location_alignment_without_renormalising() -> None:
+    trace = attend([logs(1, 3, 4)], list(random(2, 2)), score=table_score(3), weights=attention_reference.exponential)
+    torch.testing.assert_close(trace.alignments[0], vector(1 / 8, 3 / 8))  # Luong 2015, footnote 6
+
+
+def test_sparsemax_equals_numbers_worked_out_by_hand() -> None:
+    numerators = [torch.exp(vector(energy)[0]) for energy in (1.0, 0.5, -1.0)]
+    weights = attention_reference.sparsemax(numerators)
+    torch.testing.assert_close(torch.stack(weights), vector(0.75, 0.25, 0.0))  # τ = (1 + 0.5 − 1) / 2
+
+
+def test_a_mixture_window_equals_numbers_worked_out_by_hand() -> None:
+    window = attention_reference.Mixture(
+        W=torch.zeros(6, 1, dtype=torch.float64), b=torch.log(vector(2, 1, 3, 1, 1, 4))
+    )
+    window(1, vector(0.0), 5)
+    step = window(2, vector(0.0), 5)  # a = (2, 1), b = (3, 1), κ_2 = (2, 8)
+    torch.testing.assert_close(step.factor(3), vector(2 * math.exp(-3) + math.exp(-25))[0])
+    torch.testing.assert_close(step.position, vector(4.0)[0])  # (2 · 2 + 1 · 8) / 3
+
+
+def test_location_aware_features_equal_numbers_worked_out_by_hand() -> None:
+    h = list(random(3, 2))
+    coverage = attention_reference.location_aware(h, F=vector(1, 10, 100)[None])
+    score = partial(scores.dot, w=vector(0.0))
+    trace = attend([vector(0, 0), vector(0, 0)], h, score=score, coverage=coverage)
+    torch.testing.assert_close(trace.coverage_before[1, :, 0], vector(110, 111, 11) / 3)  # all weights are 1/3
+
+
+def test_penalties_equal_numbers_worked_out_by_hand() -> None:
+    alignments = [vector(0.25, 0.75), vector(0.5, 0.5)]
+    twice = attention_reference.doubly_stochastic(alignments, weight=2.0)
+    torch.testing.assert_close(twice, vector(0.25)[0])  # 2 ((1 − 3/4)² + (1 − 5/4)²)
+    repeated = attention_reference.coverage_loss(alignments, weight=3.0)
+    torch.testing.assert_close(repeated, vector(2.25)[0])  # 3 (min(1/2, 1/4) + min(1/2, 3/4))
+    followed = attention_reference.guided(alignments, [[0], [0, 1]], weight=1.0)
+    torch.testing.assert_close(followed, vector(math.log(4) + math.log(2))[0])
 
 
 def test_the_first_step_of_temporal_attention_is_a_plain_softmax() -> None:

@@ -1,11 +1,12 @@
-"""Attention over the source, joined from five parts; every part but the score is optional.
+"""Attention over the source, joined from parts; every part but score and weights is optional.
 
     read:   e_ij = score(q, h_j, V C_{i-1,j})
             e_ij = history(e_ij)                        temporal attention
-            α_i  = softmax over all j, or over a window, where a Gaussian may follow
+            α_i  = weights(e_i)                         a softmax over all j or over a window, whose factor follows
             c_i  = Σ_j α_ij h_j
             C_i  = coverage(C_{i-1}, α_i)
     write:  h_j  = writing(h_j, s_i)                    interactive attention
+    train:  loss + penalty(α)
 
 A decoder calls `bind` once for a sentence, `read` in every step, and `write` once s_i is known.
 All beams of a sentence read the same annotations, unless a writing gives each beam a copy.
@@ -18,9 +19,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nmt.errors import ConfigurationError
-from nmt.model.attention.coverage import Coverage, Penalty
+from nmt.model.attention.coverage import Coverage, ReadStep
 from nmt.model.attention.history import History
+from nmt.model.attention.penalty import Penalty
 from nmt.model.attention.score import Bias, Score
+from nmt.model.attention.weights import Weights
 from nmt.model.attention.window import Window
 from nmt.model.attention.writing import Writing
 from nmt.model.encoder import EncodedSource
@@ -88,13 +91,15 @@ class Attention(nn.Module):
         *,
         context_size: int,
         score: Score,
+        weights: Weights,
         window: Window | None,
         history: History | None,
         coverage: Coverage | None,
         writing: Writing | None,
+        penalty: Penalty | None,
     ):
         super().__init__()
-        parts = {"window": window, "history": history, "coverage": coverage, "writing": writing}
+        parts = {"window": window, "history": history, "coverage": coverage, "writing": writing, "penalty": penalty}
         for name, part in parts.items():
             if part is not None and not isinstance(part, nn.Module):
                 raise ConfigurationError(f"attention.{name}: has settings, but no choice. Fix: attention/{name}=NAME")
@@ -103,8 +108,19 @@ class Attention(nn.Module):
                 "attention.writing.shared=false: separate weights would write outside the window. "
                 "Fix: attention.writing.shared=true, or no window (~attention/window)"
             )
+        if not weights.normalizes and not (score.at_most_zero and history is None and coverage is None):
+            raise ConfigurationError(
+                "attention/weights: exp(e_ij) of this score, history or coverage may be above 1. "
+                "Fix: attention/weights=softmax"
+            )
+        if penalty is not None and (missing := set(penalty.needs) - set(coverage.shows if coverage else ())):
+            raise ConfigurationError(
+                f"attention/penalty: needs a coverage with {' and '.join(sorted(missing))}. "
+                "Fix: attention/coverage=fertility"
+            )
         self.context_size = context_size
-        self.score, self.window, self.history, self.coverage, self.writing = score, window, history, coverage, writing
+        self.score, self.weights, self.window, self.history = score, weights, window, history
+        self.coverage, self.writing, self.penalty = coverage, writing, penalty
         if coverage is not None:
             self.covered = nn.Linear(coverage.size, score.bias_size, bias=False)  # V; w of a score without a tanh
 
@@ -135,14 +151,13 @@ class Attention(nn.Module):
         coverage_state, bias = self._coverage_bias(word, state.coverage, beams)
         energies = self.score.energies(query.unflatten(0, beams), source.keys, bias).flatten(0, 1)  # e_ij
         energies = energies + repeat_per_hypothesis(bound.padding, query.shape[0])  # −inf at padding
-        energies, history = self.history(energies, state.history) if self.history else (energies, ())
-        alignment, window_state, trace = self._alignment(energies, query, state.window, bound.window)  # α_i
+        relative, history = self.history(energies, state.history) if self.history else (energies, ())
+        alignment, window_state, trace = self._alignment(relative, query, state.window, bound.window)  # α_i
         weights = alignment.to(source.annotations.dtype).unflatten(0, beams)
         context = torch.bmm(weights, source.annotations).flatten(0, 1)  # c_i = Σ_j α_ij h_j
         if self.coverage:
-            coverage_state = self.coverage.update(
-                alignment, query, coverage_state, source.coverage_inputs, bound.coverage
-            )
+            step = ReadStep(query, word, energies, alignment, context)
+            coverage_state = self.coverage.update(step, coverage_state, source.coverage_inputs, bound.coverage)
             trace = trace | self.coverage.trace(coverage_state, bound.coverage)
         written, kept_alignment = (source, alignment) if self.writing else ((), ())
         new_state = AttentionState(written, kept_alignment, window_state, history, coverage_state)
@@ -158,11 +173,11 @@ class Attention(nn.Module):
     def _alignment(self, energies: Tensor, query: Tensor, state: Tree, bound: Tree) -> tuple[Tensor, Tree, dict]:
         """Return α_i, the window's state and its trace."""
         if not self.window:
-            return torch.softmax(energies, dim=1), (), {}
+            return self.weights(energies), (), {}
         window = self.window.locate(query, state, bound)
         # the smallest finite number, because a window of −inf only would give NaN instead of zeros
         inside = energies.masked_fill(~window.inside, torch.finfo(energies.dtype).min)
-        return torch.softmax(inside, dim=1) * window.factor, window.state, {"position": window.position}
+        return self.weights(inside) * window.factor, window.state, window.trace
 
     def write(
         self, hidden: Float[Tensor, "hypothesis hidden"], state: AttentionState, bound: AttentionBound
@@ -173,11 +188,6 @@ class Attention(nn.Module):
         padding = repeat_per_hypothesis(bound.padding, hidden.shape[0])
         annotations = self.writing(hidden, state.source.annotations, state.alignment, padding)
         return state._replace(source=self._project(annotations), alignment=())
-
-    @property
-    def penalty(self) -> Penalty | None:
-        """The coverage's term of the training objective."""
-        return self.coverage.penalty if self.coverage else None
 
 
 class NoAttention(nn.Module):

@@ -24,6 +24,7 @@ class Score(Protocol):
     """The interface of a score."""
 
     bias_size: int
+    at_most_zero: bool  # no energy is above 0, without a bias
 
     def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys:
         """Return the keys: the part of the energies that only needs the annotations."""
@@ -37,6 +38,8 @@ class Additive(nn.Module):
 
     `bias: true` adds biases to W and U, as the code dl4mt does.
     """
+
+    at_most_zero = False
 
     def __init__(self, *, query_size: int, annotation_size: int, attention_size: int, bias: bool = False):
         super().__init__()
@@ -75,7 +78,7 @@ class Concat(Additive):
 class Dot(nn.Module):
     """e_ij = q · h_j; Luong 2015 eq. 8."""
 
-    bias_size = 1
+    bias_size, at_most_zero = 1, False
 
     def __init__(self, *, query_size: int, annotation_size: int):
         super().__init__()
@@ -101,7 +104,7 @@ class General(nn.Module):
     Without it, attention trained with Adam was nearly hard after two epochs (docs/mechanisms.md).
     """
 
-    bias_size = 1
+    bias_size, at_most_zero = 1, False
 
     def __init__(self, *, query_size: int, annotation_size: int, scaled: bool = False):
         super().__init__()
@@ -118,12 +121,14 @@ class General(nn.Module):
 
 
 class Location(nn.Module):
-    """e_ij = row j of W_a q; Luong 2015 eq. 9.
+    """e_ij = log a_ij, where a_i = softmax(W_a q) over all rows of W_a; Luong 2015 eq. 9.
 
-    A short sentence leaves the last rows unused; words beyond the last row get no attention (footnote 6).
+    A sentence of J words uses the weights of the first J rows (footnote 6). `weights: exponential` keeps them as they
+    are, as the paper does; a softmax of these energies makes their sum 1. Words beyond the last row get no attention.
+    Row 1 is the first word's. In the paper's code the last row is, because it reverses a source and pads its beginning.
     """
 
-    bias_size = 1
+    bias_size, at_most_zero = 1, True
 
     def __init__(self, *, query_size: int, positions: int):
         super().__init__()
@@ -136,13 +141,26 @@ class Location(nn.Module):
         return annotations
 
     def energies(self, queries: Queries, keys: Keys, bias: Bias | None = None) -> Energies:
-        """Return the rows of W_a q, and −inf beyond the last row."""
+        """Return log softmax(W_a q) of the first J rows, and −inf beyond the last row."""
         rows = self.query(queries)
-        missing = keys.shape[1] - rows.shape[2]
-        energies = (
-            nn.functional.pad(rows, (0, missing), value=-torch.inf) if missing > 0 else rows[:, :, : keys.shape[1]]
-        )
+        logarithms = rows.to(torch.promote_types(rows.dtype, torch.float32)).log_softmax(2)
+        missing = max(keys.shape[1] - rows.shape[2], 0)
+        energies = nn.functional.pad(logarithms, (0, missing), value=-torch.inf)[:, :, : keys.shape[1]]
         return _add_bias(energies, bias)
+
+
+class NoScore(nn.Module):
+    """e_ij = 0, for a window that gives the weights alone."""
+
+    bias_size, at_most_zero = 1, True
+
+    def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys:
+        """Return the annotations; only their number is used."""
+        return annotations
+
+    def energies(self, queries: Queries, keys: Keys, bias: Bias | None = None) -> Energies:
+        """Return 0."""
+        return _add_bias(queries.new_zeros(*queries.shape[:2], keys.shape[1]), bias)
 
 
 def _add_bias(energies: Energies, bias: Bias | None) -> Energies:

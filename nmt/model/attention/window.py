@@ -1,4 +1,4 @@
-"""Windows: the source positions that a step may attend to; Luong 2015 §3.2.
+"""Windows: the source positions that a step may attend to; Luong 2015 §3.2, Graves 2013.
 
 Positions j count from 1 in the original left-to-right order, also if the encoder reads the source reversed.
 J is the number of source words without the end symbol. A window ends at the sentence's ends.
@@ -20,7 +20,7 @@ class WindowStep(NamedTuple):
 
     inside: Bool[Tensor, "hypothesis source"]
     factor: Float[Tensor, "hypothesis source"]  # multiplies the attention weights, which are not renormalised
-    position: Float[Tensor, " hypothesis"]  # p_i
+    trace: dict[str, Tensor]  # values for plots and analyses, by name; `position` is p_i
     state: Tree
 
 
@@ -82,7 +82,7 @@ class Monotonic(_LocalWindow):
         positions, length = repeat_per_hypothesis(bound, step.shape[0])
         position = torch.minimum(step, length)
         inside = self._inside(positions, position)
-        return WindowStep(inside, inside.to(query.dtype), position, step)
+        return WindowStep(inside, inside.to(query.dtype), {"position": position}, step)
 
 
 class Predictive(_LocalWindow):
@@ -107,4 +107,46 @@ class Predictive(_LocalWindow):
         inside = self._inside(positions, position.detach().floor())
         # exp(−(j − p_i)² / 2σ²)
         gaussian = torch.exp(-((positions - position[:, None]) ** 2) / (2 * (self.half_width / 2) ** 2))
-        return WindowStep(inside, gaussian * inside, position, state)
+        return WindowStep(inside, gaussian * inside, {"position": position}, state)
+
+
+class MixtureBound(NamedTuple):
+    """Positions of the source, and which of them are real."""
+
+    positions: Float[Tensor, "batch source"]  # 1, 2, …
+    mask: Bool[Tensor, "batch source"]
+
+
+class Mixture(nn.Module):
+    """φ_ij = Σ_k a_k exp(−b_k (κ_k − j)²), with centres κ_k that only move to the right; Graves 2013 eq. 46–51.
+
+        (â, b̂, κ̂) = W q + b;   a = exp(â),   b = exp(b̂),   κ_i = κ_{i-1} + exp(κ̂)
+
+    The state is κ. With score `none` and weights `exponential`, φ_ij are the attention weights. They may sum to more
+    than 1.
+    """
+
+    def __init__(self, *, query_size: int, components: int):
+        super().__init__()
+        if components < 1:
+            raise ConfigurationError(f"attention.window.components={components}: must be at least 1")
+        self.components = components
+        self.query = nn.Linear(query_size, 3 * components)  # W, b
+
+    def bind(self, source: EncodedSource) -> tuple[MixtureBound, Tensor]:
+        """Return positions and mask, and κ_0 = 0."""
+        numbers = torch.arange(1, source.mask.shape[1] + 1, device=source.mask.device, dtype=torch.float32)
+        start = source.annotations.new_zeros(len(source.mask), self.components)
+        return MixtureBound(numbers.expand(source.mask.shape), source.mask), start
+
+    def locate(self, query: Float[Tensor, "hypothesis query"], state: Tensor, bound: MixtureBound) -> WindowStep:
+        """Return all positions, with φ_i as their factor."""
+        positions, inside = repeat_per_hypothesis(bound, query.shape[0])
+        values = self.query(query)
+        # in float32 at least, because bfloat16 cannot represent every position
+        height, width, move = torch.exp(values.to(torch.promote_types(values.dtype, torch.float32))).chunk(3, dim=1)
+        centre = state + move  # κ_i
+        distance = (centre[:, :, None] - positions[:, None]) ** 2
+        factor = (height[:, :, None] * torch.exp(-width[:, :, None] * distance)).sum(1)  # φ_i
+        position = (height * centre).sum(1) / height.sum(1)
+        return WindowStep(inside, factor, {"position": position}, centre)

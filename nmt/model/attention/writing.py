@@ -12,10 +12,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nmt.model.attention.score import Score
+from nmt.model.attention.weights import Weights
 from nmt.model.gated_write import erase_and_add
 
 Annotations = Float[Tensor, "hypothesis source annotation"]
-Weights = Float[Tensor, "hypothesis source"]
+Alignment = Float[Tensor, "hypothesis source"]
 
 
 @runtime_checkable
@@ -25,7 +26,11 @@ class Writing(Protocol):
     shared: bool
 
     def __call__(
-        self, hidden: Float[Tensor, "hypothesis hidden"], annotations: Annotations, alignment: Weights, padding: Weights
+        self,
+        hidden: Float[Tensor, "hypothesis hidden"],
+        annotations: Annotations,
+        alignment: Alignment,
+        padding: Alignment,
     ) -> Annotations:
         """Return the annotations of the next step."""
 
@@ -38,18 +43,23 @@ class Interactive(nn.Module):
         hidden_size: size of s_i.
         shared: w_ij are the attention weights α_ij (as in the paper); else a second score of h_j and s_i gives them.
         score: that second score; unused if shared.
+        weights: from its energies to w_ij; unused if shared.
     """
 
-    def __init__(self, *, annotation_size: int, hidden_size: int, shared: bool, score: Score):
+    def __init__(self, *, annotation_size: int, hidden_size: int, shared: bool, score: Score, weights: Weights):
         super().__init__()
         self.shared = shared
         self.forget = nn.Linear(hidden_size, annotation_size, bias=False)  # W_F
         self.update = nn.Linear(hidden_size, annotation_size, bias=False)  # W_U
         if not shared:
-            self.score = score
+            self.score, self.weights = score, weights
 
     def forward(
-        self, hidden: Float[Tensor, "hypothesis hidden"], annotations: Annotations, alignment: Weights, padding: Weights
+        self,
+        hidden: Float[Tensor, "hypothesis hidden"],
+        annotations: Annotations,
+        alignment: Alignment,
+        padding: Alignment,
     ) -> Annotations:
         """Return the annotations of the next step.
 
@@ -59,10 +69,10 @@ class Interactive(nn.Module):
             alignment: α_i of this step.
             padding: 0 at real positions, −inf at padding.
         """
-        weights = alignment if self.shared else self._write_weights(hidden, annotations, padding)
+        written = alignment if self.shared else self._write_weights(hidden, annotations, padding)
         forget, update = torch.sigmoid(self.forget(hidden)), torch.sigmoid(self.update(hidden))  # F_i, U_i
-        return erase_and_add(annotations.to(forget.dtype), weights, forget, update)
+        return erase_and_add(annotations.to(forget.dtype), written, forget, update)
 
-    def _write_weights(self, hidden: Tensor, annotations: Annotations, padding: Weights) -> Weights:
+    def _write_weights(self, hidden: Tensor, annotations: Annotations, padding: Alignment) -> Alignment:
         energies = self.score.energies(hidden[:, None], self.score.bind(annotations))[:, 0]
-        return torch.softmax(energies + padding, dim=1)
+        return self.weights(energies + padding)
