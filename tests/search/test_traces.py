@@ -73,6 +73,7 @@ def test_traces_are_those_of_the_model_for_each_sentence_alone(coverage):
                 name: values[:, 0].float()
                 for name, values in model.unroll(batch_of([source], [target]), keep_trace=True).trace.items()
             }
+        expected["memory_cells"] = (expected["memory_cells"] - expected["memory_cells"][0]).square().mean(3).sqrt()
         steps, positions, coverage_vectors = len(target) + 1, len(source) + 1, expected.pop("coverage")
         assert trace.keys() | {"alignment"} == expected.keys() | {"coverage"}
         change = (coverage_vectors - coverage_vectors[0]).square().mean(2).sqrt()

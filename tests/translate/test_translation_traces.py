@@ -36,7 +36,8 @@ def test_each_of_the_n_best_has_traces_over_its_words(translator):
             shapes = {name: values.shape for name, values in one.traces.items()}
             expected = {"coverage": (rows, columns), "fertility": (rows, columns), "position": (rows,)}
             cells = one.traces["memory_weights"].shape[2]
-            assert shapes == expected | {"memory_weights": (rows, 1, cells), "memory_gate": (rows, 1, 1)}
+            expected |= {"memory_weights": (rows, 1, cells), "memory_cells": (rows, 1, cells)}
+            assert shapes == expected | {"memory_gate": (rows, 1, 1)}
             np.testing.assert_allclose(one.traces["memory_weights"].sum(2), 1, atol=1e-5)
             assert (one.traces["fertility"] == one.traces["fertility"][0]).all()
             assert one.traces["position"].max() < columns
