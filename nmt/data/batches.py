@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nmt.data.candidate_lists import Candidates
 from nmt.data.corpus_cache import EncodedText
+from nmt.data.given_links import GivenLinks
 from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import END, PAD, START
 from nmt.errors import ConfigurationError
@@ -51,6 +52,7 @@ def collate(
     ranks: int = 1,
     source_end: bool = True,
     candidates: Candidates | None = None,
+    links: GivenLinks | None = None,
 ) -> Batch:
     """Return one rank's share of a batch.
 
@@ -78,6 +80,7 @@ def collate(
         candidates=None if candidates is None else _select_candidates(text, sentences, source_end, candidates),
         global_sentences=len(sentences),
         global_words=global_words,
+        links=None if links is None else links.for_batch(share, inputs.shape[1], source.shape[1]),
     )
 
 
@@ -187,8 +190,9 @@ class BatchLoader:
         rank: int = 0,
         ranks: int = 1,
         candidates: Candidates | None = None,
+        links: GivenLinks | None = None,
     ):
-        self.text, self.plan, self.sentences, self.candidates = text, plan, sentences, candidates
+        self.text, self.plan, self.sentences, self.candidates, self.links = text, plan, sentences, candidates, links
         self.seed, self.shuffle, self.source_end = seed, shuffle, source_end
         self.rank, self.ranks = rank, ranks
         self.epoch = self.done = 0
@@ -221,6 +225,7 @@ class BatchLoader:
                 ranks=self.ranks,
                 source_end=self.source_end,
                 candidates=self.candidates,
+                links=self.links,
             )
 
     def _batches(self) -> list[np.ndarray]:

@@ -14,9 +14,11 @@ from pytorch_lightning import LightningDataModule
 from nmt.data.batches import BatchLoader, BatchPlan
 from nmt.data.candidate_lists import Candidates, load_or_learn_candidates
 from nmt.data.corpus_cache import PreparedCorpus, prepare
+from nmt.data.given_links import GivenLinks
 from nmt.data.parallel_text import Pairs, Sides
 from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
+from nmt.data.text_files import file_identity
 from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
 
 log = logging.getLogger(__name__)
@@ -65,6 +67,7 @@ class TranslationData(LightningDataModule):
         self.cache = Path(cache)
         self.candidates = candidates
         self.prepared: PreparedCorpus | None = None
+        self.links: GivenLinks | None = None  # of the training text, once they are read
 
     def prepare(self) -> PreparedCorpus:
         """Open the cache entry, or write it first; many processes may call this at once."""
@@ -94,6 +97,22 @@ class TranslationData(LightningDataModule):
         """Return the candidate lists if the run has any; learn them first if they are missing."""
         return load_or_learn_candidates(self.prepare(), **self.candidates) if self.candidates else None
 
+    def read_links(self) -> None:
+        """Read the given links of the training text, so that its batches carry them."""
+        with self.hint_at_missing_files():
+            alignments = self._read("train", self.train_files).gold()
+        if alignments is None:
+            raise ConfigurationError(
+                "attention/penalty=guided: needs links of the training text. Fix: data.train.alignments=FILE"
+            )
+        vocabularies = Sides(*(language.vocabulary for language in self.prepare().languages))
+        self.links = GivenLinks.from_words(alignments, self.training_words(), vocabularies)
+
+    def links_identity(self) -> str | None:
+        """Return the digest of the file with given links of the training text, if there is one."""
+        file = self.train_files.get("alignments")
+        return file_identity(Path(file)) if file else None
+
     def training_words(self) -> Iterator[tuple[str, str]]:
         """Yield the preprocessed training pairs."""
         with self.hint_at_missing_files(), PreprocessPool(self.preprocessing) as pool:
@@ -120,27 +139,30 @@ class TranslationData(LightningDataModule):
         lists = self.candidate_lists()
         # overfit_batches needs a fixed order, because it trains on the first batches of each epoch
         shuffle = not (self.trainer and self.trainer.overfit_batches)
-        return self._loader("train", self.plan, shuffle=shuffle, sentences=self._short_sentences(), candidates=lists)
+        return self._loader(
+            "train",
+            self.plan,
+            shuffle=shuffle,
+            sentences=self._short_sentences(),
+            candidates=lists,
+            links=self.links,
+        )
 
     def val_dataloader(self) -> BatchLoader:
         """Return the batches of the validation text, in the same order in each epoch."""
         sentences = np.arange(len(self.prepare().split("valid").source))
         return self._loader("valid", self.valid_plan, shuffle=False, sentences=sentences)
 
-    def _loader(
-        self, split: str, plan: BatchPlan, *, shuffle: bool, sentences: np.ndarray, candidates: Candidates | None = None
-    ) -> BatchLoader:
+    def _loader(self, split: str, plan: BatchPlan, **settings) -> BatchLoader:
         rank, ranks = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         return BatchLoader(
             self.prepare().split(split),
             plan,
-            sentences=sentences,
             seed=self.seed,
-            shuffle=shuffle,
             source_end=self.source_end,
             rank=rank,
             ranks=ranks,
-            candidates=candidates,
+            **settings,
         )
 
     def _short_sentences(self) -> np.ndarray:

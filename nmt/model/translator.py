@@ -129,6 +129,12 @@ class Translator(nn.Module):
         """Return a view of this model for a search over a list of candidate words."""
         return CandidateModel(self, words, allowed)
 
+    @property
+    def needs_links(self) -> bool:
+        """True if the attention's penalty follows given links."""
+        penalty = self.decoder.attention.penalty
+        return penalty is not None and penalty.needs_links
+
     def unroll(self, batch: Examples, *, keep_trace: bool = False) -> DecoderOutputs:
         """Run the decoder over the given target words; the trace is empty unless it is kept."""
         bound, state = self.begin(self.encode(batch.source, batch.source_lengths))

@@ -147,7 +147,8 @@ def fingerprint(config: DictConfig, overrides: Sequence[str]) -> str:
     settings: dict[str, Any] = {key: _plain(config[key]) for key in DECISIVE}
     settings["callbacks"] = OmegaConf.to_container(config.callbacks)  # unresolved, because they name the run's folder
     settings |= {f"data.{key}": _plain(config.data[key]) for key in DECISIVE_DATA}
-    settings["data"] = hydra.utils.instantiate(config.data).prepare().training_identity
+    data = hydra.utils.instantiate(config.data)
+    settings |= {"data": data.prepare().training_identity, "links": data.links_identity()}
     settings |= {"code": code_version(), "torch": torch.__version__}
     if config.pretraining is not None:
         earlier = stage_overrides(config.pretraining, overrides)

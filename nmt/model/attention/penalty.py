@@ -1,7 +1,7 @@
 """Penalties on the attention of a sentence: terms that training adds to the loss of the words.
 
 Each gets the trace of all steps and the places that are not padding, and returns its term, summed over the batch.
-`needs` names the values of the trace that only some coverages give.
+`needs` names the values of the trace that only some coverages give. Links are given alignments of the training text.
 """
 
 from typing import Protocol, runtime_checkable
@@ -22,6 +22,7 @@ class Penalty(Protocol):
     """The interface of a penalty."""
 
     needs: tuple[str, ...]
+    needs_links: bool
 
     def __call__(self, trace: Trace, unpadded: Unpadded, links: Links | None) -> Float[Tensor, ""]:
         """Return the term of a batch."""
@@ -31,6 +32,7 @@ class _Weighted(nn.Module):
     """A penalty with a weight λ."""
 
     needs: tuple[str, ...] = ()
+    needs_links = False
 
     def __init__(self, *, weight: float):
         super().__init__()
@@ -72,15 +74,16 @@ class CoverageLoss(_Weighted):
 class GuidedAttention(_Weighted):
     """−λ Σ_i Σ_j A_ij log α_ij, where A are given links: attention follows them; Chen 2016, Mi 2016, Liu 2016.
 
-    The links of a target word have the sum 1 in A. A target word without a link adds nothing.
+    The links of a target word have the sum 1 in A. A target word without a link adds nothing. Text without
+    given links, such as the validation text, has no such term.
     """
+
+    needs_links = True
 
     def forward(self, trace: Trace, unpadded: Unpadded, links: Links | None) -> Float[Tensor, ""]:
         """Return the term of a batch."""
         if links is None:
-            raise ConfigurationError(
-                "attention/penalty=guided: needs the links of data.train. Fix: data.train.links=FILE"
-            )
+            return trace["alignment"].new_zeros(())
         shares = links / links.sum(2, keepdim=True).clamp(min=1)  # A_ij
         # the smallest number, because a window gives weights of 0
         alignment = trace["alignment"].clamp(min=torch.finfo(trace["alignment"].dtype).tiny)
