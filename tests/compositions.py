@@ -41,6 +41,8 @@ def compositions() -> list[tuple[str, ...]]:
     """
     whole = [*combinations(("decoder", "attention", "memory"), 2), ("encoder", "decoder")]
     models = [pair for two in whole for pair in _products(*two)]
+    cells = _products("decoder/cell", "decoder/context_gate")  # of all decoders but `luong`
+    models += [pair for pair in _products("decoder", "decoder/cell") if "decoder=luong" not in pair] + cells
     pairs = [pair for two in combinations(attention_groups(), 2) for pair in _products(*two)]
     penalties = [("attention=coverage_fertility", *penalty) for penalty in _products("attention/penalty")]
     return [*models, *(pair for pair in pairs if not is_refused(pair)), *penalties]

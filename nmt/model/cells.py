@@ -1,8 +1,12 @@
 """Updates of GRU and LSTM states in PyTorch's form; the caller computes the matrix products."""
 
+from typing import NamedTuple, Protocol, runtime_checkable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from nmt.model.tree import Tree
 
 
 def gru(
@@ -33,3 +37,73 @@ def lstm(
     input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
     cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
     return torch.sigmoid(output_gate) * torch.tanh(cell), cell
+
+
+@runtime_checkable
+class Cell(Protocol):
+    """The interface of a decoder's recurrent cell; `hidden` is the part of its state that other modules see."""
+
+    gates: int  # products of size `hidden` that an update needs
+
+    def start(self, hidden: Tensor) -> Tree:
+        """Return the first state, from s_0."""
+
+    def hidden(self, state: Tree) -> Tensor:
+        """Return the hidden part of a state."""
+
+    def replace(self, state: Tree, hidden: Tensor) -> Tree:
+        """Return the state with another hidden part, such as a memory's."""
+
+    def __call__(self, inputs: Tensor, recurrent: Tensor, state: Tree) -> Tree:
+        """Return the new state, from the products of the inputs and of the hidden part."""
+
+
+class GRU:
+    """A cell whose state is its hidden part."""
+
+    gates = 3
+
+    def start(self, hidden: Tensor) -> Tensor:
+        """Return s_0."""
+        return hidden
+
+    def hidden(self, state: Tensor) -> Tensor:
+        """Return the state."""
+        return state
+
+    def replace(self, state: Tensor, hidden: Tensor) -> Tensor:
+        """Return the other hidden part."""
+        return hidden
+
+    def __call__(self, inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+        """Return the new state."""
+        return gru(inputs, recurrent, state)
+
+
+class LSTMState(NamedTuple):
+    """The hidden part h and the cell c."""
+
+    hidden: Float[Tensor, "hypothesis hidden"]
+    cell: Float[Tensor, "hypothesis hidden"]
+
+
+class LSTM:
+    """A cell with a hidden part and a cell, c_0 = 0."""
+
+    gates = 4
+
+    def start(self, hidden: Tensor) -> LSTMState:
+        """Return s_0 and c_0 = 0."""
+        return LSTMState(hidden, torch.zeros_like(hidden))
+
+    def hidden(self, state: LSTMState) -> Tensor:
+        """Return h."""
+        return state.hidden
+
+    def replace(self, state: LSTMState, hidden: Tensor) -> LSTMState:
+        """Return the state with another h and the same c."""
+        return state._replace(hidden=hidden)
+
+    def __call__(self, inputs: Tensor, recurrent: Tensor, state: LSTMState) -> LSTMState:
+        """Return the new state."""
+        return LSTMState(*lstm(inputs + recurrent, state.cell))

@@ -3,7 +3,7 @@
 `words` are the embeddings e(y_0) … e(y_{I−1}).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
@@ -39,22 +39,72 @@ class Step(NamedTuple):
     attentional: Tensor | None = None  # Luong's h̃_i
 
 
+class ContextGate(NamedTuple):
+    """A context gate (Tu 2017 eq. 4–7): z = σ(W_z e + U_z s + C_z c + b), which scales `source`, `target` or `both`."""
+
+    W_z: Tensor
+    U_z: Tensor
+    C_z: Tensor
+    b: Tensor
+    scales: str
+
+    def __call__(self, word: Tensor, state: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the scales of the products of the target and of the source."""
+        z = torch.sigmoid(affine(self.W_z, word, self.b) + self.U_z @ state + self.C_z @ context)
+        if self.scales == "source":
+            return torch.ones_like(z), z
+        if self.scales == "target":
+            return z, torch.ones_like(z)
+        return 1 - z, z
+
+
+def no_gate(word: Tensor, state: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ones."""
+    return torch.ones_like(state), torch.ones_like(state)
+
+
+def scale_rows(weights: Weights, inputs: Sequence[tuple[Tensor, int]], hidden: Tensor, bias: Tensor) -> Weights:
+    """Return the weights of a cell with scaled products; a scale is the same in each gate.
+
+    `inputs` holds a scale and a number of columns for each part of the input, `hidden` and `bias` the other scales.
+    """
+    gates = len(weights["W_hh"]) // len(hidden)
+    columns, parts = 0, []
+    for scale, size in inputs:
+        parts.append(scale.repeat(gates)[:, None] * weights["W_ih"][:, columns : columns + size])
+        columns += size
+    scaled = {"W_ih": torch.cat(parts, dim=1), "W_hh": hidden.repeat(gates)[:, None] * weights["W_hh"]}
+    scaled["b_ih"] = None if weights.get("b_ih") is None else bias.repeat(gates) * weights["b_ih"]
+    scaled["b_hh"] = None if weights.get("b_hh") is None else hidden.repeat(gates) * weights["b_hh"]
+    return scaled
+
+
+def advance(inputs: Tensor, hidden: Tensor, cell: Tensor | None, weights: Weights) -> tuple[Tensor, Tensor | None]:
+    """Return the next (h, c) of an LSTM, or (s, None) of a GRU, which has three gates."""
+    if len(weights["W_hh"]) == 3 * len(hidden):
+        return gru(inputs, hidden, **weights), None
+    return lstm(inputs, hidden, torch.zeros_like(hidden) if cell is None else cell, **weights)  # c_0 = 0
+
+
 def bahdanau(
     words: Sequence[Tensor],
     initial_state: Tensor,
     attention: AttentionInterface,
     *,
-    gru_weights: Weights,
+    weights: Weights,
+    gate: Callable[..., tuple[Tensor, Tensor]] = no_gate,
     memory: MemoryInterface | None = None,
 ) -> list[Step]:
     """Run RNNsearch: q = r; s_i = GRU(r, [e(y_{i−1}); c_i])."""
-    s, steps = initial_state, []
+    s, cell, steps = initial_state, None, []
     for i in range(1, len(words) + 1):
         word, previous = words[i - 1], s
         r = previous if memory is None else memory.read(i, previous)
         q = r
         c, alignment = attention.read(i, q, word)  # Tu 2016 eq. 5
-        s = gru(torch.cat([word, c]), r, **gru_weights)  # Tu 2016 eq. 2
+        target, source = gate(word, r, c)
+        scaled = scale_rows(weights, [(target, len(word)), (source, len(c))], target, target)
+        s, cell = advance(torch.cat([word, c]), r, cell, scaled)  # Tu 2016 eq. 2
         attention.write(i, s)
         if memory is not None:
             memory.write(i, s)
@@ -69,18 +119,21 @@ def feedback(
     *,
     W_r: Tensor,
     W_y: Tensor,
-    gru_weights: Weights,
+    weights: Weights,
     b: Tensor | None = None,
+    gate: Callable[..., tuple[Tensor, Tensor]] = no_gate,
     memory: MemoryInterface | None = None,
 ) -> list[Step]:
     """Run RNNsearch* of Wang 2016, or MEMDEC with a memory: q = tanh(W_r r + W_y e(y_{i−1})); s_i as in RNNsearch."""
-    s, steps = initial_state, []
+    s, cell, steps = initial_state, None, []
     for i in range(1, len(words) + 1):
         word, previous = words[i - 1], s
         r = previous if memory is None else memory.read(i, previous)  # eq. 4
         q = torch.tanh(affine(W_r, r, b) + W_y @ word)  # eq. 5
         c, alignment = attention.read(i, q, word)  # eq. 6
-        s = gru(torch.cat([word, c]), r, **gru_weights)  # eq. 7
+        target, source = gate(word, r, c)
+        scaled = scale_rows(weights, [(target, len(word)), (source, len(c))], target, target)
+        s, cell = advance(torch.cat([word, c]), r, cell, scaled)  # eq. 7
         attention.write(i, s)
         if memory is not None:
             memory.write(i, s)  # eq. 8
@@ -93,18 +146,20 @@ def conditional(
     initial_state: Tensor,
     attention: AttentionInterface,
     *,
-    gru_1: Weights,
-    gru_2: Weights,
+    first: Weights,
+    second: Weights,
+    gate: Callable[..., tuple[Tensor, Tensor]] = no_gate,
     memory: MemoryInterface | None = None,
 ) -> list[Step]:
     """Run dl4mt, or NMT_IA with a writing attention: q = s̃ = GRU₁(r, e(y_{i−1})); s_i = GRU₂(s̃, c_i)."""
-    s, steps = initial_state, []
+    s, cell, steps = initial_state, None, []
     for i in range(1, len(words) + 1):
         word, previous = words[i - 1], s
         r = previous if memory is None else memory.read(i, previous)
-        s_tilde = gru(word, r, **gru_1)  # Meng 2016 eq. 7, Sankaran 2016 eq. 2
+        s_tilde, cell = advance(word, r, cell, first)  # Meng 2016 eq. 7, Sankaran 2016 eq. 2
         c, alignment = attention.read(i, s_tilde, word)  # Meng 2016 eq. 8
-        s = gru(c, s_tilde, **gru_2)  # Meng 2016 eq. 9, Sankaran 2016 eq. 3
+        target, source = gate(word, s_tilde, c)
+        s, cell = advance(c, s_tilde, cell, scale_rows(second, [(source, len(c))], target, source))  # Meng 2016 eq. 9
         attention.write(i, s)  # Meng 2016 eq. 10
         if memory is not None:
             memory.write(i, s)

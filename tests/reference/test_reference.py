@@ -461,7 +461,7 @@ E, H, A, T, J = 3, 4, 6, 3, 5  # word, state, annotation, target steps, source p
 def test_bahdanau_queries_with_the_previous_state_and_updates_with_word_and_context() -> None:
     words, h, s, W, cell = random(T, E), random(J, A), random(H), random(H, A), nn.GRUCell(E + A, H).double()
     attention = Attention(list(h), score=partial(scores.general, W=W))
-    steps = decoders.bahdanau(list(words), s, attention, gru_weights=weights_of(cell))
+    steps = decoders.bahdanau(list(words), s, attention, weights=weights_of(cell))
     for i in range(T):
         torch.testing.assert_close(steps[i].previous_state, s)
         context = torch.softmax(h @ (W.T @ s), dim=0) @ h
@@ -474,7 +474,7 @@ def test_feedback_queries_with_state_and_word() -> None:
     words, h, s, W, cell = random(T, E), random(J, A), random(H), random(2, A), nn.GRUCell(E + A, H).double()
     W_r, W_y = random(2, H), random(2, E)
     attention = Attention(list(h), score=partial(scores.general, W=W))
-    steps = decoders.feedback(list(words), s, attention, W_r=W_r, W_y=W_y, gru_weights=weights_of(cell))
+    steps = decoders.feedback(list(words), s, attention, W_r=W_r, W_y=W_y, weights=weights_of(cell))
     for i in range(T):
         query = torch.tanh(W_r @ s + W_y @ words[i])
         alignment = torch.softmax(h @ (W.T @ query), dim=0)
@@ -489,7 +489,7 @@ def test_conditional_reads_between_two_grus_and_writes_after_them() -> None:
     first, second = nn.GRUCell(E, H).double(), nn.GRUCell(A, H).double()
     W_F, W_U = random(A, H), random(A, H)
     attention = Attention(list(h), score=partial(scores.general, W=W), writing=Interactive(W_F=W_F, W_U=W_U))
-    steps = decoders.conditional(list(words), s, attention, gru_1=weights_of(first), gru_2=weights_of(second))
+    steps = decoders.conditional(list(words), s, attention, first=weights_of(first), second=weights_of(second))
     for i in range(T):
         query = first(words[i], s)
         alignment = torch.softmax(h @ (W.T @ query), dim=0)
@@ -519,9 +519,9 @@ def test_the_memory_replaces_the_previous_state_in_every_decoder() -> None:
     one, two, both = nn.GRUCell(E, H).double(), nn.GRUCell(A, H).double(), nn.GRUCell(E + A, H).double()
     W, W_r, W_y = random(H, A), random(H, H), random(H, E)
     calls = [
-        partial(decoders.bahdanau, gru_weights=weights_of(both)),
-        partial(decoders.feedback, gru_weights=weights_of(both), W_r=W_r, W_y=W_y),
-        partial(decoders.conditional, gru_1=weights_of(one), gru_2=weights_of(two)),
+        partial(decoders.bahdanau, weights=weights_of(both)),
+        partial(decoders.feedback, weights=weights_of(both), W_r=W_r, W_y=W_y),
+        partial(decoders.conditional, first=weights_of(one), second=weights_of(two)),
     ]
     for call in calls:
         constant = ConstantMemory(r)
