@@ -20,6 +20,7 @@ conf/evaluate.yaml and conf/search.yaml. The most used ones:
 - beam=5: the width of the beam search; 1 is greedy search.
 - unknown=keep|copy|translate: what to do with unknown words.
 - output=FOLDER: write the results elsewhere.
+- traces=true: also keep what the model's parts show; mechanism=true: also compute figures from it.
 - as_json=true: print JSON and nothing else.
 """
 

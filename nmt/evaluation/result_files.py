@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 
 from nmt.data.parallel_text import SentencePair
 from nmt.evaluation.attention_alignment import AlignmentScores
+from nmt.evaluation.mechanism_page import render_mechanism
 from nmt.evaluation.test_set import TestSet
 from nmt.evaluation.translated_set import TranslatedSet
 from nmt.runs.folder import SCORES
@@ -20,7 +21,9 @@ from nmt.system.files import write_json, write_text
 from nmt.translate.alignment import format_pharaoh, link_words
 from nmt.translate.text_translator import Translation
 
-FORCED_LINKS, TRACES = "forced_links.txt", "traces.npz"
+FORCED_LINKS, TRACES, MECHANISM = "forced_links.txt", "traces.npz", "mechanism.json"
+OPTIONAL = (FORCED_LINKS, TRACES, MECHANISM, "mechanism.html", "alignment_*.png")  # from an earlier evaluation
+DRAWN = 3  # translations on the page of the mechanism
 LARGEST = float(np.finfo(np.float16).max)
 
 
@@ -40,8 +43,9 @@ def write_results(
     translated: TranslatedSet,
     alignments: AlignmentScores | None,
     scores: dict[str, Any],
+    figures: dict[str, Any] | None = None,
 ) -> None:
-    """Replace all result files of a folder, or none if writing fails.
+    """Replace all result files of a folder, or none if writing fails; `figures` is the content of mechanism.json.
 
     scores.json comes last: if it exists, all other files are complete.
     """
@@ -56,8 +60,13 @@ def write_results(
         _write_lines(draft / "sentences.jsonl", map(_to_json, test.pairs, references, translated.translations))
         _write_arrays(draft / "alignments.npz", [translation.alignment for translation in translated.translations])
         _write_traces(draft / TRACES, [translation.traces for translation in translated.translations])
+        if figures:
+            write_json(draft / MECHANISM, figures)
+            title = f"{folder.parent.name}, {test.name}: what the mechanism does"
+            page = render_mechanism(title, figures, translated.translations[:DRAWN])
+            write_text(draft / "mechanism.html", page)
         write_json(draft / SCORES, scores)
-        for old in (folder / SCORES, folder / FORCED_LINKS, folder / TRACES, *folder.glob("alignment_*.png")):
+        for old in (folder / SCORES, *(path for name in OPTIONAL for path in folder.glob(name))):
             old.unlink(missing_ok=True)
         for path in sorted(draft.iterdir(), key=lambda path: path.name == SCORES):
             path.replace(folder / path.name)

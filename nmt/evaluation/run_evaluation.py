@@ -13,6 +13,7 @@ from nmt.errors import ConfigurationError
 from nmt.evaluation.attention_alignment import AlignmentScores, score_forced_alignments
 from nmt.evaluation.bleu import bleu_metric
 from nmt.evaluation.forced_scoring import reference_perplexity
+from nmt.evaluation.mechanism import compute_figures, count_gold_links
 from nmt.evaluation.result_files import choose_folder, write_results
 from nmt.evaluation.test_set import TestSet, check_data_overrides, hint_at_folder, read_test_set
 from nmt.evaluation.test_set_scores import (
@@ -71,7 +72,8 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> Evaluation:
     folder = choose_folder(runs, settings) / test.name
     check_writable(folder, str(folder), ". Fix: output=FOLDER writes the results elsewhere")
     alignments = _score_alignments(translator, test, settings)
-    translated = translate_test_set(test, translator, search, settings.batch_size, replace_unknown, settings.traces)
+    traces = settings.traces or settings.mechanism
+    translated = translate_test_set(test, translator, search, settings.batch_size, replace_unknown, traces)
     if settings.traces and not any(translation.traces for translation in translated.translations):
         log.warning("traces=true: no part of this model shows more than its alignment, so there is no traces.npz")
     model_scores = reference_perplexity(translator, test.pairs, batch_size=settings.batch_size)
@@ -88,14 +90,15 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> Evaluation:
         "data_overrides": data_overrides,
         "alignment_counts": _format_rows(alignments.counts) if alignments else None,
     }
-    write_results(folder, test, translated, alignments, scores)
+    write_results(folder, test, translated, alignments, scores, _describe_mechanism(test, translated, settings))
     return Evaluation(test, translated, scores, folder)
 
 
 def _check_traces(settings: DictConfig) -> None:
     """Refuse the traces of an ensemble, because its members have different parts."""
-    if settings.traces and settings.run is None:
-        raise ConfigurationError("traces=true: an ensemble has no traces. Fix: run=FOLDER, one run at a time")
+    for key in ("traces", "mechanism"):
+        if settings[key] and settings.run is None:
+            raise ConfigurationError(f"{key}=true: an ensemble has no traces. Fix: run=FOLDER, one run at a time")
 
 
 def _score_alignments(translator: TextTranslator, test: TestSet, settings: DictConfig) -> AlignmentScores | None:
@@ -103,6 +106,12 @@ def _score_alignments(translator: TextTranslator, test: TestSet, settings: DictC
         return None
     threshold, batch_size = settings.link_threshold, settings.batch_size
     return score_forced_alignments(translator, test.pairs, test.gold, threshold, batch_size=batch_size)
+
+
+def _describe_mechanism(test: TestSet, translated: TranslatedSet, settings: DictConfig) -> dict[str, Any] | None:
+    if not settings.mechanism:
+        return None
+    return compute_figures(translated.translations, list(count_gold_links(test, translated.translations)))
 
 
 def _describe(

@@ -10,7 +10,7 @@ import offline_wandb
 import pytest
 import sacrebleu
 import torch
-from commands import command
+from commands import TWO_STEPS, command
 from omegaconf import OmegaConf
 
 from nmt.config.schema import load_defaults
@@ -125,6 +125,21 @@ def test_evaluation_shows_translations_with_their_alignments(run):
     done = command("evaluate", f"run={run}", "show=2", "data.tests.test.count=5")
     assert done.stdout.count("reference    ") == done.stdout.count("alignment    ") == 2
     assert (run / "test" / "alignment_1.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_evaluation_keeps_traces_and_figures_of_the_mechanism(tmp_path):
+    command("train", *TWO_STEPS, "attention=coverage_fertility", f"hydra.run.dir={tmp_path}")
+    command("evaluate", f"run={tmp_path}", "mechanism=true", "data.tests.test.count=5")
+    figures = json.loads((tmp_path / "test" / "mechanism.json").read_text())["traces"]
+    assert {name: one["kind"] for name, one in figures.items()} == {"coverage": "map", "fertility": "numbers"}
+    assert sum(one["count"] for one in figures["fertility"]["by_gold_links"]) > 0
+    assert (tmp_path / "test" / "mechanism.html").is_file()
+    alignments, traces = (np.load(tmp_path / "test" / f"{name}.npz") for name in ("alignments", "traces"))
+    assert len(alignments) == 5
+    for number, weights in alignments.items():
+        assert traces[f"coverage/{number}"].shape == traces[f"fertility/{number}"].shape == weights.shape
+        received = (weights.astype(float) / traces[f"fertility/{number}"]).cumsum(0)
+        np.testing.assert_allclose(traces[f"coverage/{number}"], received, rtol=0.02, atol=0.01)
 
 
 def test_scores_are_written_last_and_every_file_is_atomic(run, tmp_path, monkeypatch):

@@ -1,12 +1,14 @@
 """Result files: all from one evaluation, or unchanged."""
 
 import errno
+import json
 
 import numpy as np
 import pytest
 
 from nmt.data.parallel_text import SentencePair
 from nmt.evaluation import result_files, test_set
+from nmt.evaluation.mechanism import compute_figures
 from nmt.evaluation.translated_set import TranslatedSet
 from nmt.translate.text_translator import Translation
 
@@ -14,7 +16,7 @@ from nmt.translate.text_translator import Translation
 def test_result_files_come_from_one_evaluation_or_stay_as_they_were(tmp_path, monkeypatch):
     test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
     translated = TranslatedSet([Translation.empty()], [""], in_parts=0, empty=1, seconds=1.0)
-    for name in ("alignment_7.png", "forced_links.txt", "traces.npz"):  # from an evaluation that wrote more files
+    for name in ("alignment_7.png", "forced_links.txt", "traces.npz", "mechanism.json"):  # from another evaluation
         (tmp_path / name).touch()
     result_files.write_results(tmp_path, test, translated, None, {"beam": 5})
     names = ["alignments.npz", "hypotheses.txt", "links.txt", "scores.json", "sentences.jsonl"]
@@ -42,3 +44,12 @@ def test_traces_are_kept_by_name_and_number_and_read_without_pickle(tmp_path):
         assert stored["coverage/1"].dtype == np.float16
         assert stored["coverage/1"].tolist() == [[0.25, 65504.0]]
         assert stored["position/1"].tolist() == [1.5]
+
+
+def test_figures_of_a_mechanism_are_written_with_their_page(tmp_path):
+    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
+    translated = TranslatedSet([Translation.empty()], [""], in_parts=0, empty=1, seconds=1.0)
+    figures = compute_figures(translated.translations, [None])
+    result_files.write_results(tmp_path, test, translated, None, {}, figures)
+    assert json.loads((tmp_path / "mechanism.json").read_text()) == figures
+    assert "attention received" in (tmp_path / "mechanism.html").read_text()
