@@ -15,11 +15,13 @@ from nmt.model.output import Output
 from nmt.model.translator import Translator
 
 
-class Int8Linear(nn.Module):
-    """A linear layer with 8-bit integer products."""
+class Int8Linear(nn.Linear):
+    """A linear layer with 8-bit integer products; its attributes are those of the exact layer."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
-        super().__init__()
+        nn.Module.__init__(self)
+        self.out_features, self.in_features = weight.shape
+        self.weight, self.bias = nn.Parameter(weight), None if bias is None else nn.Parameter(bias)
         steps = (weight.detach().abs().amax(1) / 127).clamp(min=1e-12).double()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # because torch announces that these kernels will move to another package

@@ -278,7 +278,10 @@ def test_other_errors_of_construction_name_the_section():
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        ("attention.window.half_width=3", r"attention.window is not chosen. Fix: attention/window=local_m\|local_p$"),
+        (
+            "attention.window.half_width=3",
+            r"attention.window is not chosen. Fix: attention/window=local_m\|local_p\|mixture$",
+        ),
         ("max_epochs=3", r"max_epochs: no such key \(did you mean trainer.max_epochs\?\); there are size, "),
         ("optimizer.betas=3", r"optimizer.betas: no such key \(a new one is added by a \+: \+optimizer.betas\)"),
         (

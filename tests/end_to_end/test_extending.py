@@ -15,7 +15,7 @@ STEPS = ("size=tiny", "debug=steps", "data.train.count=60", "data.valid.count=8"
 
 def run_python(folder: Path, *command: str) -> str:
     done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=400)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
     return done.stdout + done.stderr
 
 
@@ -31,8 +31,8 @@ def test_the_documented_mechanism_passes_the_model_tests_and_trains(tmp_path):
     for name, content in written:
         assert not (tmp_path / name).exists()
         (tmp_path / name).write_text(content, encoding="utf-8")
-    chosen = "cosine and (conditional or window or literal)"
-    tested = run_python(tmp_path, "-m", "pytest", "-n0", "-m", "", "tests/model", "-k", chosen)
+    chosen = "cosine and (conditional or window or literal or forced)"
+    tested = run_python(tmp_path, "-m", "pytest", "-n0", "-m", "", "tests/model", "tests/translate", "-k", chosen)
     assert int(re.search(r"(\d+) passed", tested)[1]) > 20
     settings = ("attention=cosine", "attention/coverage=gru", "attention.score.temperature=10")
     assert "completed" in run_python(tmp_path, "train.py", *STEPS, *settings)

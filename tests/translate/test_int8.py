@@ -23,9 +23,36 @@ def test_an_8_bit_product_is_close_to_the_exact_one():
     torch.testing.assert_close(Int8Linear(weight, None)(vectors) + bias, rounded)
 
 
-@pytest.mark.parametrize("attention", choices("attention"))
-def test_with_every_attention_forced_words_score_almost_the_same(attention):
-    model = composed("decoder=feedback", "memory=buffer", f"attention={attention}")
+class UsesAttributes(torch.nn.Module):
+    """A score that reads the attributes of its linear layers."""
+
+    def __init__(self, query):
+        super().__init__()
+        self.query = query
+
+    def forward(self, vectors):
+        return self.query(vectors) / self.query.out_features**0.5 + self.query.weight.sum(1) * 0 + self.query.bias
+
+
+def test_a_module_may_read_the_attributes_of_its_quantized_layers():
+    model = composed()
+    layer = torch.nn.Linear(32, 24)
+    model.decoder.attention.score.query = UsesAttributes(layer)
+    vectors = torch.randn(3, 32)
+    exact = model.decoder.attention.score.query(vectors)
+    quantize_decoder(model)
+    assert type(model.decoder.attention.score.query.query) is Int8Linear
+    torch.testing.assert_close(model.decoder.attention.score.query(vectors), exact, rtol=0.02, atol=0.02)
+
+
+DECODERS = [f"decoder={choice}" for choice in choices("decoder")]
+ATTENTIONS = [f"decoder=feedback memory=buffer attention={choice}" for choice in choices("attention")]
+PARTS = [f"{group}={choice}" for group in ("decoder/cell", "decoder/context_gate") for choice in choices(group)]
+
+
+@pytest.mark.parametrize("overrides", DECODERS + ATTENTIONS + PARTS)
+def test_with_every_mechanism_forced_words_score_almost_the_same(overrides):
+    model = composed(*overrides.split())
     batch = batch_of(SOURCES, TARGETS)
     exact = force_decode(model, batch).word_scores
     rounded = force_decode(quantize_decoder(model), batch).word_scores

@@ -108,7 +108,8 @@ class Attention(nn.Module):
                 "attention.writing.shared=false: separate weights would write outside the window. "
                 "Fix: attention.writing.shared=true, or no window (~attention/window)"
             )
-        if not weights.normalizes and not (score.at_most_zero and history is None and coverage is None):
+        at_most_one = getattr(score, "at_most_zero", False) and history is None and coverage is None
+        if not weights.normalizes and not at_most_one:
             raise ConfigurationError(
                 "attention/weights: exp(e_ij) of this score, history or coverage may be above 1. "
                 "Fix: attention/weights=softmax"

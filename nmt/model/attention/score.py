@@ -24,7 +24,6 @@ class Score(Protocol):
     """The interface of a score."""
 
     bias_size: int
-    at_most_zero: bool  # no energy is above 0, without a bias
 
     def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys:
         """Return the keys: the part of the energies that only needs the annotations."""
@@ -38,8 +37,6 @@ class Additive(nn.Module):
 
     `bias: true` adds biases to W and U, as the code dl4mt does.
     """
-
-    at_most_zero = False
 
     def __init__(self, *, query_size: int, annotation_size: int, attention_size: int, bias: bool = False):
         super().__init__()
@@ -78,7 +75,7 @@ class Concat(Additive):
 class Dot(nn.Module):
     """e_ij = q · h_j; Luong 2015 eq. 8."""
 
-    bias_size, at_most_zero = 1, False
+    bias_size = 1
 
     def __init__(self, *, query_size: int, annotation_size: int):
         super().__init__()
@@ -104,7 +101,7 @@ class General(nn.Module):
     Without it, attention trained with Adam was nearly hard after two epochs (docs/mechanisms.md).
     """
 
-    bias_size, at_most_zero = 1, False
+    bias_size = 1
 
     def __init__(self, *, query_size: int, annotation_size: int, scaled: bool = False):
         super().__init__()
@@ -128,7 +125,8 @@ class Location(nn.Module):
     Row 1 is the first word's. In the paper's code the last row is, because it reverses a source and pads its beginning.
     """
 
-    bias_size, at_most_zero = 1, True
+    bias_size = 1
+    at_most_zero = True  # no energy is above 0, without a bias
 
     def __init__(self, *, query_size: int, positions: int):
         super().__init__()
@@ -152,7 +150,8 @@ class Location(nn.Module):
 class NoScore(nn.Module):
     """e_ij = 0, for a window that gives the weights alone."""
 
-    bias_size, at_most_zero = 1, True
+    bias_size = 1
+    at_most_zero = True  # no energy is above 0, without a bias
 
     def bind(self, annotations: Float[Tensor, "batch source annotation"]) -> Keys:
         """Return the annotations; only their number is used."""
