@@ -12,7 +12,7 @@ from nmt.errors import ConfigurationError
 def read_arguments(
     command: str, arguments: list[str], usage: str, *, takes_data: bool = False
 ) -> tuple[DictConfig, list[str]]:
-    """Read KEY=VALUE arguments over the defaults in conf/COMMAND.yaml.
+    """Read KEY=VALUE arguments over the defaults in conf/COMMAND.yaml; a search key that is not given is null.
 
     Args:
         command: the name of the command.
@@ -39,6 +39,8 @@ def read_arguments(
     for key, value in given.items():
         if problem := find_misfit(key, value, defaults[key]):
             raise ConfigurationError(problem)
+    for key in defaults.keys() & load_defaults("search").keys() - given.keys():
+        settings[key] = None  # because the run decides it
     return settings, data_overrides
 
 

@@ -17,7 +17,7 @@
 For an ensemble write 'runs=[FOLDER,FOLDER]' instead of run=FOLDER. All keys and their defaults are in
 conf/evaluate.yaml and conf/search.yaml. The most used ones:
 
-- beam=5: the width of the beam search; 1 is greedy search.
+- beam=10: the width of the beam search; 1 is greedy search. Search keys that are not given are those of the run.
 - unknown=keep|copy|translate: what to do with unknown words.
 - output=FOLDER: write the results elsewhere.
 - traces=true: also keep what the model's parts show; mechanism=true: also compute figures from it.
@@ -33,6 +33,7 @@ from omegaconf import DictConfig
 
 from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
+from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ def evaluate_test_set(settings: DictConfig, data_overrides: list[str]) -> None:
         return
     if settings.show:
         print_sentences(evaluation, settings.show)
-    print(f"{scores['test']}, {scores['sentences']} sentences, beam {scores['search']['beam']}:")
+    default = load_defaults("search")
+    search = [f"{key}={value}" for key, value in scores["search"].items() if key == "beam" or value != default[key]]
+    print(f"{scores['test']}, {scores['sentences']} sentences, {' '.join(search)}:")
     print_scores(scores["scores"], as_json=False)
     if scores["by_frequency"]:
         print_frequency_table(scores["by_frequency"])

@@ -4,13 +4,12 @@ import os
 import sys
 
 import hydra
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 import nmt.config.resolvers
 import nmt.runs.identity  # noqa: F401, because the configuration files use its resolvers
 from nmt.cli.exit_status import exit_on_job_error, exit_with_one_line_errors
-from nmt.config.overrides import prepare_arguments
+from nmt.config.overrides import prepare_arguments, read_overrides
 from nmt.config.schema import CONF_DIR, check_composed_config, check_overrides
 from nmt.runs.stored_overrides import repeat_run
 
@@ -19,7 +18,7 @@ from nmt.runs.stored_overrides import repeat_run
 def train_composed(config: DictConfig) -> float | None:
     """Check the composed configuration and train; return the best validation score, for sweepers."""
     with exit_on_job_error():
-        check_overrides(HydraConfig.get().overrides.task)
+        check_overrides(read_overrides())
         check_composed_config(config)
         from nmt.training.experiment import train  # here, because torch and Lightning take seconds to import
 

@@ -8,7 +8,7 @@ The second command translates with an ensemble; its runs must have the same voca
 the browser, where runs translate side by side. All keys and their defaults are in conf/translate.yaml and
 conf/search.yaml. The most used ones:
 
-- beam=5: the width of the beam search; 1 is greedy search.
+- beam=10: the width of the beam search; 1 is greedy search. Search keys that are not given are those of the run.
 - nbest=N: N lines for each line: number ||| text ||| score, as Moses writes them.
 - alignments=true: links follow after a tab, or after ||| with nbest: source word-target word, from 0.
 - format=json: an object a line, with words, scores and links.
@@ -44,8 +44,9 @@ def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: T
     """Translate the lines of `input` or standard input, and write them to `output` or standard output."""
     if settings.format not in FORMATS:
         raise ConfigurationError(f"format={settings.format}: no such format. Fix: format=text or format=json")
-    search, path = build_search(settings), check_output(settings)
+    path = check_output(settings)
     runs, translator = load_translator(settings)
+    search = build_search(settings, runs)
     replace_unknown = make_replacer(runs[0], settings.unknown)
     with ExitStack() as stack:
         source, name = _open_input(settings, standard_input)
@@ -63,7 +64,7 @@ def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: T
         for number, line in enumerate(translated):
             _report_long_line(number + 1, line, settings.longest_line)
             translations = [replace_unknown(translation) for translation in line.translations]
-            for text in _format(number, line.source, translations, settings):
+            for text in _format(number, line.source, translations, settings, search.nbest):
                 output.write(f"{text}\n")
             if (number + 1) % (batch_size * read_ahead) == 0:
                 output.flush()  # not after every line, because a compressed file would be half as large again
@@ -92,12 +93,14 @@ def _report_long_line(number: int, line: TranslatedLine, longest: int) -> None:
         write(message, file=sys.stderr)
 
 
-def _format(number: int, source: str, translations: list[Translation], settings: DictConfig) -> Iterator[str]:
+def _format(
+    number: int, source: str, translations: list[Translation], settings: DictConfig, nbest: int
+) -> Iterator[str]:
     """Yield the output lines of an input line, whose number counts from 0."""
     if settings.format == "json":
         records = [translation.to_dict(alignment=settings.alignments) for translation in translations]
         yield json.dumps({"line": number + 1, "source": source, "translations": records}, ensure_ascii=False)
-    elif settings.nbest > 1:
+    elif nbest > 1:
         for translation in translations:
             yield _format_nbest(number, translation, settings.alignments)
     elif translations:

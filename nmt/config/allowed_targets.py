@@ -12,7 +12,7 @@ from nmt.errors import UserError, first_line
 
 PACKAGE = str(Path(__file__).parents[1])
 ALLOWED = ("nmt.model.", "nmt.data.", "torch.nn.init.")
-SECTIONS = ("model", "data")  # of a stored configuration these are read, and the sections they refer to
+SECTIONS = ("model", "data", "search")  # of a stored configuration these are read, and the sections they refer to
 # Stored settings may refer to each other, to computed sizes and to the place of the data. They may not refer to other
 # environment variables, because these may be secrets.
 ALLOWED_REFERENCE = r"(?:(?:twice|half|default):|oc\.env:NMT_(?:DATA|CACHE)[,}]|(?P<section>\w+)[.\w]*\})"

@@ -12,6 +12,7 @@ WITHOUT_EFFECT = (  # settings that do not change what a run learns
     "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name", "callbacks.pruning.sweep_folder",
 )  # fmt: skip
 TEST = "data.test"  # the test set has no effect on training either
+SEARCH = "search"  # nor has its search, unless validation refers to it
 SEEDS = ("seed", "data.seed")
 
 
@@ -27,7 +28,9 @@ def find_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
     """Return the settings that affect training and differ, each with its value before and now."""
     before, now = flatten_settings(before), flatten_settings(now)
     keys = [key for key in before | now if before.get(key) != now.get(key)]
-    return {key: (before.get(key), now.get(key)) for key in keys if not is_within(key, (*WITHOUT_EFFECT, TEST))}
+    is_search_of_validation = any("${search" in str(now[key]) for key in now if is_within(key, ("validation",)))
+    ignored = (*WITHOUT_EFFECT, TEST, *([] if is_search_of_validation else [SEARCH]))
+    return {key: (before.get(key), now.get(key)) for key in keys if not is_within(key, ignored)}
 
 
 def override_key(override: str) -> str:

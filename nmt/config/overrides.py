@@ -3,6 +3,9 @@
 import re
 from pathlib import Path
 
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+
 from nmt.errors import ConfigurationError
 
 MULTIRUN = {"-m", "--multirun"}
@@ -21,6 +24,11 @@ def prepare_arguments(arguments: list[str]) -> list[str]:
             raise ConfigurationError(f"{argument}: names no folder. Fix: leave it out, or name one")
     # because Hydra's parser reads no KEY=VALUE after a flag that follows others
     return sorted(arguments, key=lambda argument: argument not in MULTIRUN)
+
+
+def read_overrides() -> tuple[str, ...]:
+    """Return the overrides of the job as written, because validation=${search}, resolved, is no override."""
+    return tuple(OmegaConf.to_container(HydraConfig.get().overrides.task))
 
 
 def quote_value(value: Path | str) -> str:

@@ -4,7 +4,7 @@ YAML 1.2, which Hydra reads, takes yes, no, on and off for words, and Python tak
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from nmt.errors import ConfigurationError, did_you_mean
 CONF_DIR = Path(__file__).parents[2] / "conf"
 ANY_KIND = ("trainer.devices", "deterministic", "trainer.deterministic")  # Lightning takes words for them too
 FRACTIONS = ("trainer.limit_", "trainer.overfit_batches")  # a number of batches, or a fraction of all
-CLOSED_SECTIONS = ("size", "loss", "finite")  # only the keys of the defaults are read
+CLOSED_SECTIONS = ("size", "loss", "finite", "search")  # only the keys of the defaults are read
 PRETRAINING = {
     "experiment": "the name of an experiment",
     "without": "a list of groups",
@@ -79,7 +79,7 @@ def _find_unread(override: Override, defaults: DictConfig) -> str | None:
 
 
 def _explain_unread(key: str, section: str, defaults: Iterable[Any]) -> str:
-    known = list(map(str, defaults))
+    known = [name for name in map(str, defaults) if not name.startswith("_")]
     full_key, fix = (f"{section}.{key}", f". Fix: choose {', '.join(known)}") if section else (key, "")
     return f"{full_key}: no such key, nothing reads it{did_you_mean(key, known)}{fix}"
 
@@ -88,14 +88,25 @@ def check_composed_config(config: DictConfig) -> None:
     """Refuse keys that nothing reads in what the configuration files, also the user's, compose."""
     defaults = _compose_defaults(())
     text = OmegaConf.to_yaml(config)
-    for section in ("", *CLOSED_SECTIONS):
-        settings, known = (config.get(section), defaults[section]) if section else (config, defaults)
-        if not isinstance(settings, DictConfig):
-            raise ConfigurationError(find_misfit(section, settings, known) or f"{section}=null: must have settings")
-        for key in map(str, settings):
-            if key not in known and key != "hydra" and not _is_variable(key, text):
-                raise ConfigurationError(_explain_unread(key, section, known))
+    for key in map(str, config):
+        if key not in defaults and key != "hydra" and not _is_variable(key, text):
+            raise ConfigurationError(_explain_unread(key, "", defaults))
+    for section in CLOSED_SECTIONS:
+        check_section(section, config.get(section), defaults[section], text)
     _check_pretraining(config.pretraining)
+
+
+def check_section(section: str, settings: Any, known: Mapping[str, Any], text: str = "") -> None:
+    """Refuse values of another kind than the default, and keys that neither code nor a reference in `text` reads."""
+    if not isinstance(settings, Mapping):
+        raise ConfigurationError(find_misfit(section, settings, known) or f"{section}=null: must have settings")
+    for key in map(str, settings):
+        if key in known:
+            problem = find_misfit(f"{section}.{key}", settings[key], known[key])
+        else:
+            problem = None if _is_variable(key, text) else _explain_unread(key, section, known)
+        if problem:
+            raise ConfigurationError(problem)
 
 
 def _is_variable(key: str, text: str) -> bool:

@@ -42,16 +42,16 @@ class Evaluation(NamedTuple):
     folder: Path
 
 
-def evaluate_run(folder: Path, unknown: str, test: str | None) -> None:
+def evaluate_run(folder: Path, config: DictConfig) -> None:
     """Evaluate a run after training, and log BLEU and chrF.
 
     Args:
         folder: The run's folder.
-        unknown: What to do with unknown words.
-        test: The name of the test set; None: the one of the run's configuration.
+        config: The settings of the command: the search, the treatment of unknown words, the name of the test set.
     """
-    settings = OmegaConf.merge(load_defaults("evaluate"), {"run": str(folder), "unknown": unknown})
-    scores = evaluate(settings, [] if test is None else [f"data.test={test}"]).scores
+    keys = {"run": str(folder), "unknown": config.score_unknown}
+    settings = OmegaConf.merge(load_defaults("evaluate"), OmegaConf.to_container(config.search, resolve=True), keys)
+    scores = evaluate(settings, [] if config.data.test is None else [f"data.test={config.data.test}"]).scores
     bleu, chrf = (scores["scores"][name]["score"] for name in ("bleu", "chrf"))
     log.info("%s: bleu %.2f, chrf %.2f, in %s/%s/", scores["test"], bleu, chrf, scores["run"], scores["test"])
 
@@ -60,8 +60,8 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> Evaluation:
     """Evaluate the run or the ensemble that settings name."""
     # everything that can be wrong is checked before the search, because that may take hours
     check_data_overrides(data_overrides)
-    search = build_search(settings)
     runs, translator = load_translator(settings)
+    search = build_search(settings, runs)
     data = runs[0].data(data_overrides)
     bleu_metric(**data.score)
     _check_traces(settings)

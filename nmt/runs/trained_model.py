@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because stored configurations use them
 from nmt.config.allowed_targets import check_references, check_targets
+from nmt.config.schema import check_section, load_defaults
 from nmt.data.candidate_lists import Candidates
 from nmt.data.lexical_table import LexicalTable, learn_lexical_table
 from nmt.data.parallel_text import SIDES, Sides
@@ -54,6 +55,7 @@ class TrainedRun:
         record = content["nmt"]
         check_references(record["config"])
         self.config: DictConfig = OmegaConf.create(record["config"])
+        self.search = self._read_search()
         self.languages = Sides(*(self._language(side, record["vocabularies"][side]) for side in SIDES))
         self.model = build_model(self.config)
         weights = {
@@ -68,6 +70,14 @@ class TrainedRun:
         self.step = content["global_step"]
         if not isinstance(self.step, int):
             raise UserError(f"global_step={self.step!r}: is not a number of steps")
+
+    def _read_search(self) -> dict[str, Any]:
+        """Return the search that the run's settings name; empty for a run from before they named one."""
+        stored = self.config.get("search") or {}
+        check_section("search", stored, OmegaConf.merge(load_defaults("search"), {"_target_": None}))
+        search = {str(key): value for key, value in stored.items() if key != "_target_" and value is not None}
+        check_targets(search, "search")
+        return search
 
     def _language(self, side: str, vocabulary: str) -> Language:
         settings = OmegaConf.to_container(self.config.data[side], resolve=True)

@@ -78,8 +78,9 @@ class Search:
                 fix = " or ".join(f"{name}={choice}" for choice in choices)
                 raise ConfigurationError(f"{name}={getattr(self, name)}: no such choice. Fix: {fix}")
         for name, minimum in MINIMUM.items():
-            if not getattr(self, name) >= minimum:  # also true for NaN
-                raise ConfigurationError(f"{name}={getattr(self, name)}: must be at least {minimum}")
+            value = getattr(self, name)
+            if value is None or not value >= minimum:  # also true for NaN
+                raise ConfigurationError(f"{name}={value}: must be at least {minimum}")
         if self.nbest > self.beam and not self.sample:
             raise ConfigurationError(f"nbest={self.nbest}: must be between 1 and beam={self.beam}")
         if self.longest_ratio + self.longest_extra <= 0:

@@ -23,6 +23,7 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from nmt.config.diff import flatten_settings
 from nmt.config.explain import explain_training_error
+from nmt.config.overrides import read_overrides
 from nmt.config.resolvers import starts_from_pretrained
 from nmt.data.candidate_lists import Candidates
 from nmt.data.corpus_cache import PreparedCorpus
@@ -105,7 +106,7 @@ def train(config: DictConfig) -> float | None:
 
 def resolve_run(config: DictConfig, folder: Path) -> RunPlan:
     """Settle what to train: a new run, or one that this folder or ckpt_path holds. Changes nothing."""
-    overrides = tuple(HydraConfig.get().overrides.task)
+    overrides = read_overrides()
     try:
         return RunPlan(config, folder, overrides, find_earlier_training(config, folder))
     except CompletedAlreadyError as error:
@@ -118,7 +119,7 @@ def score_completed(plan: RunPlan) -> float | None:
     log.info("completed already: %s (resume=false trains it again)", folder)
     is_done = is_scored(folder, config.data.test, config.score_unknown)
     if config.score_test and rank_zero_only.rank == 0 and not is_done:
-        evaluate_run(folder, config.score_unknown, config.data.test)
+        evaluate_run(folder, config)
     return plan.completed.get("best", {}).get("score")
 
 
@@ -198,7 +199,7 @@ def finish(run: PreparedRun, summary: RunSummary) -> None:
     summary.entries["last"] = dict(plan.earlier.metrics) | summary.entries["last"]
     if trainer.is_global_zero:
         if plan.config.score_test:
-            evaluate_run(plan.folder, plan.config.score_unknown, plan.config.data.test)
+            evaluate_run(plan.folder, plan.config)
         if not summary.entries.get("went_on_with"):  # or its settings do not say how it was trained
             offer_as_stage(plan.folder, run.stage)
 

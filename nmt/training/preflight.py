@@ -7,6 +7,7 @@ from pathlib import Path
 
 import hydra.utils
 import torch
+from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import Trainer
@@ -44,7 +45,8 @@ def check_settings(config: DictConfig, checkpoint: str | None) -> None:
     check_unknown(config.score_unknown, "score_unknown")
     _check_callbacks(config.callbacks)
     bleu_metric(**config.data.score)
-    hydra.utils.instantiate(config.validation)
+    for section in ("search", "validation"):
+        _check_search(section, config[section])
     _check_trainer(config)
     _check_optimizer(config)
     _check_start(config, checkpoint)
@@ -52,6 +54,15 @@ def check_settings(config: DictConfig, checkpoint: str | None) -> None:
     _check_model(config)
     if checkpoint is None:  # the run will leave a note there
         check_writable(Path(config.pretraining_folder), f"pretraining_folder={config.pretraining_folder}")
+
+
+def _check_search(section: str, settings: DictConfig) -> None:
+    try:
+        hydra.utils.instantiate(settings)
+    except InstantiationException as error:
+        if isinstance(error.__cause__, ConfigurationError):
+            raise ConfigurationError(f"{section}.{error.__cause__}") from error
+        raise
 
 
 def _check_targets(group: str, parts: DictConfig) -> None:

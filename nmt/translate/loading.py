@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+SEARCH_KEYS = [field.name for field in dataclasses.fields(Search)]
 NULLABLE_KEYS = {  # keys whose default null does not show their type: a check, and what the error says
     "candidates": (lambda value: isinstance(value, bool), "must be true or false, or null"),
     "link_threshold": (_is_number, "must be a number, or null"),
@@ -121,7 +123,7 @@ def _check_same_vocabularies(first: TrainedRun, other: TrainedRun) -> None:
 
 
 def check_settings(settings: DictConfig) -> None:
-    """Raise an error for values that Search does not check."""
+    """Raise an error for values that are wrong for any run."""
     for key in ("batch_size", "longest_line"):
         if settings.get(key, 1) < 1:
             raise ConfigurationError(f"{key}={settings[key]}: must be at least 1")
@@ -129,9 +131,23 @@ def check_settings(settings: DictConfig) -> None:
         value = settings.get(key)
         if not (value is None or is_valid(value)):
             raise ConfigurationError(f"{key}={value}: {problem}")
+    Search(**_find_given_search(settings) | {"nbest": 1})  # because the beam may be the run's
 
 
-def build_search(settings: DictConfig) -> Search:
-    """Return the search that a command's settings describe."""
+def build_search(settings: DictConfig, runs: Sequence[TrainedRun] = ()) -> Search:
+    """Return the search: each key as given, where it is null as the runs' settings name it, else the default."""
     check_settings(settings)
-    return Search(**{field.name: settings[field.name] for field in dataclasses.fields(Search)})
+    given = _find_given_search(settings)
+    first, *others = [Search(**run.search | given) for run in runs] or [Search(**given)]
+    for run, other in zip(runs[1:], others, strict=True):
+        if differing := [name for name in SEARCH_KEYS if getattr(first, name) != getattr(other, name)]:
+            one, two = (" ".join(f"{name}={getattr(search, name)}" for name in differing) for search in (first, other))
+            raise ConfigurationError(
+                f"runs: {runs[0].folder} is searched with {one}, {run.folder} with {two}. Fix: type one search, such "
+                f"as {one}"
+            )
+    return first
+
+
+def _find_given_search(settings: DictConfig) -> dict[str, Any]:
+    return {name: settings[name] for name in SEARCH_KEYS if settings[name] is not None}

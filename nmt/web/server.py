@@ -27,7 +27,7 @@ from starlette.routing import Route
 
 from nmt.errors import ConfigurationError, UserError
 from nmt.search.settings import Search
-from nmt.translate.loading import build_search
+from nmt.translate.loading import build_search, check_settings
 from nmt.web.hosts import ANY_ADDRESS, allowed_hosts, format_for_url
 from nmt.web.served_run import ServedRun, open_runs
 from nmt.web.translation_request import TranslationRequest, parse_content, read_content
@@ -51,8 +51,10 @@ PAGE_HEADERS = {
 def serve(settings: DictConfig) -> None:
     """Serve the page until interrupted."""
     with _listen(settings.host, settings.port) as listener:
-        search = build_search(settings)
-        app = create_app(open_runs(settings), search, allowed_hosts(settings.host))
+        check_settings(settings)
+        served = open_runs(settings)
+        search = build_search(settings, [one.run for one in served.values()])
+        app = create_app(served, search, allowed_hosts(settings.host))
         host = format_for_url("localhost" if settings.host in ANY_ADDRESS else settings.host)
         print(f"serving at http://{host}:{listener.getsockname()[1]}/ – Ctrl-C stops it", file=sys.stderr, flush=True)
         config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")

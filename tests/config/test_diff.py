@@ -19,6 +19,14 @@ def test_settings_without_effect_on_training_are_no_changes():
     assert not find_changes({"seed": 1}, others | {"seed": 1})
 
 
+def test_the_search_is_a_change_only_if_validations_use_it():
+    before, now = ({"search": {"beam": beam}, "validation": {"beam": 1}} for beam in (5, 10))
+    assert not find_changes(before, now)
+    for validation in ("${search}", {"beam": "${search.beam}"}):
+        changes = find_changes(before | {"validation": validation}, now | {"validation": validation})
+        assert changes == {"search.beam": (5, 10)}
+
+
 def test_a_key_is_within_a_section_only_at_a_dot():
     assert is_within("logger.csv", ("logger",))
     assert is_within("logger", ("logger",))

@@ -7,8 +7,10 @@ import pytest
 from commands import answer
 from compositions import ROOT, choices, configured, recipes
 from hydra import compose, initialize_config_dir
+from hydra.utils import instantiate
 
 from nmt.runs.trained_model import TrainedRun
+from nmt.search.settings import Search
 
 STAR_80 = "meng2016/rnnsearch_star_80"
 SETTINGS = ("size", "encoder", "decoder", "initialization", "optimizer", "batch", "max_length", "words", "clip", "per")
@@ -87,6 +89,13 @@ PAPERS = {
     ),
 }
 GROUNDHOG = PAPERS["tu2016"]
+SEARCHES = {  # beam, length_penalty (0: sums of log-probabilities, 1: means), shortest_ratio
+    "luong2015": (12, 0.0, 0.5),
+    "tu2016": (10, 0.0, 0.5),
+    "sankaran2016": (5, 1.0, 0.0),
+    "wang2016": (5, 1.0, 0.0),
+    "meng2016": (5, 1.0, 0.0),
+}
 # Settings of each row: attention parts and memory, dropout (everywhere / in the readout), the rest by name.
 ROWS = {
     "luong2015/base": ("none", (0.0, 0.0), {"fed": False, "reverse": False, "epochs": 10, "halved": 5}),
@@ -213,6 +222,16 @@ def test_a_recipe_has_its_papers_settings(name):
     assert config.name == name
     assert config.paper.rows
     assert config.paper.departures.data
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_a_recipe_has_its_papers_search_and_says_where_it_is_from(name):
+    config = compose_recipe(name)
+    beam, length_penalty, shortest_ratio = SEARCHES[name.split("/")[0]]
+    named = {"beam": beam, "length_penalty": length_penalty, "shortest_ratio": shortest_ratio}
+    assert instantiate(config.search) == Search(**named)
+    assert instantiate(config.validation) == Search(beam=1)
+    assert config.paper.departures.search.startswith("not said in the paper; ")
 
 
 @pytest.mark.parametrize("name", [name for name in recipes() if name.startswith("wang2016/")])

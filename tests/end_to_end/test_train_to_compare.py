@@ -112,6 +112,37 @@ def test_evaluation_scores_and_stores_a_test_set(run):
     np.testing.assert_allclose(alignments["7"].sum(1), 1.0, atol=0.01)
 
 
+def test_a_run_is_scored_and_evaluated_with_its_own_search(tmp_path):
+    train = ("train", *TWO_STEPS, "data.tests.test.count=5", f"hydra.run.dir={tmp_path}", "search.length_penalty=0.0")
+    command(*train, "search.beam=3", "validation=${search}", "score_test=true")
+    scores = tmp_path / "test" / "scores.json"
+
+    def searched():
+        search = json.loads(scores.read_text())["search"]
+        return search["beam"], search["length_penalty"], search["shortest_ratio"]
+
+    assert searched() == (3, 0.0, 0.0)
+    done = command("evaluate", f"run={tmp_path}", "show=0")
+    assert searched() == (3, 0.0, 0.0)
+    assert "test, 5 sentences, beam=3 length_penalty=0.0:" in done.stdout
+    command("evaluate", f"run={tmp_path}", "show=0", "beam=5", "shortest_ratio=0.5")
+    assert searched() == (5, 0.0, 0.5)
+    done = command("translate", f"run={tmp_path}", "format=json", "nbest=3", stdin=b"Gurcu pu ma\n")
+    translations = json.loads(done.stdout)["translations"]
+    assert len(translations) == 3  # nbest is at most the beam of the run
+    assert all(one["score"] == one["log_probability"] for one in translations)
+    refused = command(*train, "search.beam=4", "validation=${search}", check=False).stderr
+    assert "holds a run with other settings (search.beam 3 → 4)" in refused
+
+
+def test_another_search_neither_refuses_nor_repeats_a_training(tmp_path):
+    train = ("train", *TWO_STEPS, "data.tests.test.count=5", f"hydra.run.dir={tmp_path}")
+    command(*train, "search.beam=3")
+    done = command(*train, "search.beam=4", "score_test=true")
+    assert "completed already" in done.stderr
+    assert json.loads((tmp_path / "test" / "scores.json").read_text())["search"]["beam"] == 4
+
+
 def test_evaluating_the_validation_set_repeats_the_scores_of_training(run):
     scores = json.loads(
         command("evaluate", f"run={run}/checkpoints/last.ckpt", "data.test=valid", "beam=1", "as_json=true").stdout

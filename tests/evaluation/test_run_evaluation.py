@@ -16,7 +16,7 @@ from nmt.evaluation.run_evaluation import Evaluation, evaluate, evaluate_run
 def settings(tmp_path, monkeypatch):
     """Return settings of an evaluation whose search fails the test."""
     data = SimpleNamespace(score={"tokenize": "13a", "lowercase": False})
-    run = SimpleNamespace(folder=tmp_path / "run", data=lambda data_overrides: data)
+    run = SimpleNamespace(folder=tmp_path / "run", data=lambda data_overrides: data, search={})
     monkeypatch.setattr(run_evaluation, "load_translator", lambda settings: ([run], None))
     monkeypatch.setattr(run_evaluation, "read_test_set", lambda data: test_set.TestSet("test", [], [[]], None, 0))
     monkeypatch.setattr(run_evaluation, "translate_test_set", lambda *_: pytest.fail("the search started"))
@@ -38,7 +38,7 @@ def test_override_without_an_effect_is_an_error_before_the_search(settings):
 
 def test_unknown_tokenizer_is_an_error_before_the_search(settings, monkeypatch):
     data = SimpleNamespace(score={"tokenize": "13b", "lowercase": False})
-    run = SimpleNamespace(data=lambda data_overrides: data)
+    run = SimpleNamespace(data=lambda data_overrides: data, search={})
     monkeypatch.setattr(run_evaluation, "load_translator", lambda settings: ([run], None))
     with pytest.raises(ConfigurationError, match=r"tokenize=13b: no such tokenizer. Fix: choose none, zh, 13a"):
         evaluate(settings, [])
@@ -60,17 +60,18 @@ def test_missing_file_of_the_test_set_is_explained(settings, tmp_path, monkeypat
         evaluate(settings, [])
 
 
-def test_evaluation_after_training_logs_scores_and_folder(monkeypatch, caplog):
+def test_evaluation_after_training_uses_the_search_of_the_command(monkeypatch, caplog):
+    config = {"score_unknown": "keep", "search": {"beam": 10}, "data": {"test": "test_2016"}}
     scores = {"bleu": {"score": 39.027}, "chrf": {"score": 61.5}}
     calls = []
 
     def record_call(settings, data_overrides):
-        calls.append((settings.run, settings.unknown, data_overrides))
+        calls.append((settings.run, settings.unknown, settings.beam, settings.length_penalty, data_overrides))
         return Evaluation(None, None, {"run": "a/run", "test": "test_2016", "scores": scores}, None)
 
     monkeypatch.setattr(run_evaluation, "evaluate", record_call)
     with caplog.at_level(logging.INFO):
-        evaluate_run("a/run", "keep", "test_2016")
-    evaluate_run("a/run", "copy", None)
-    assert calls == [("a/run", "keep", ["data.test=test_2016"]), ("a/run", "copy", [])]
+        evaluate_run("a/run", OmegaConf.create(config))
+    evaluate_run("a/run", OmegaConf.create(config | {"score_unknown": "copy", "data": {"test": None}}))
+    assert calls == [("a/run", "keep", 10, 1.0, ["data.test=test_2016"]), ("a/run", "copy", 10, 1.0, [])]
     assert caplog.messages[:1] == ["test_2016: bleu 39.03, chrf 61.50, in a/run/test_2016/"]

@@ -311,7 +311,9 @@ REFERENCES = (
 
 
 @pytest.mark.parametrize("reference", REFERENCES)
-@pytest.mark.parametrize("place", ["data.source.language", "data.test", "model.embedding_size", "data.tests"])
+@pytest.mark.parametrize(
+    "place", ["data.source.language", "data.test", "model.embedding_size", "data.tests", "search.normalization"]
+)
 def test_a_stored_setting_cannot_read_the_environment(checkpoint, tmp_path, monkeypatch, reference, place):
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     monkeypatch.setenv("NMT_DATA_OF_MINE", SECRET)

@@ -7,10 +7,11 @@ import sys
 import threading
 
 import pytest
+from compositions import configured
 
 from nmt.errors import UserError
 from nmt.runs.job import Job
-from nmt.training.pretraining import _check_one_process, _offered_run, _train, offer_as_stage
+from nmt.training.pretraining import _check_one_process, _offered_run, _train, fingerprint, offer_as_stage
 
 
 def test_a_run_serves_as_stage_only_while_unchanged(tmp_path):
@@ -32,6 +33,16 @@ def test_a_run_serves_as_stage_only_while_unchanged(tmp_path):
     assert _offered_run(place) == run
     (run / "checkpoints" / "best.ckpt").unlink()  # to save room
     assert _offered_run(place) is None
+
+
+def test_the_search_decides_a_stage_only_if_validations_use_it(tmp_path):
+    def of(*overrides):
+        data = (f"data.cache={tmp_path}", "data.train.count=30", "data.valid.count=3")
+        return fingerprint(configured(*data, *overrides), overrides)
+
+    assert of("search.beam=10") == of("search.length_penalty=0.0") == of()
+    assert of("validation=${search}", "search.beam=10") != of("validation=${search}")
+    assert of("validation.beam=2") != of()
 
 
 @pytest.mark.parametrize(

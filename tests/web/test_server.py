@@ -13,6 +13,7 @@ from commands import TWO_STEPS, command
 from omegaconf import OmegaConf
 from starlette.testclient import TestClient
 
+from nmt.cli.arguments import read_arguments
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
 from nmt.runs.trained_model import TrainedRun
@@ -263,6 +264,15 @@ def test_an_address_that_cannot_be_used_is_refused_before_runs_are_loaded():
 def test_invalid_settings_are_refused_before_runs_are_loaded(key):
     with pytest.raises(ConfigurationError, match=f"{key}=0: must be at least 1"):
         serve(settings_of("nowhere", port=0, **{key: 0}))
+
+
+def test_the_page_begins_with_the_search_of_its_runs(folders, monkeypatch):
+    monkeypatch.setattr("nmt.web.server.create_app", lambda served, search, hosts: pytest.fail(f"{search.beam}"))
+    arguments = [f"runs=[{','.join(map(str, folders))}]", "port=0", "device=cpu"]
+    for typed, beam in (((), 5), (("beam=7",), 7)):
+        settings, _ = read_arguments("translate", [*arguments, *typed], usage="")
+        with pytest.raises(pytest.fail.Exception, match=f"^{beam}$"):
+            serve(settings)
 
 
 def test_a_run_must_be_given():

@@ -1,0 +1,53 @@
+"""Settings of configuration files: keys that nothing reads, and values of another kind than the default."""
+
+import pytest
+from compositions import ROOT
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf, open_dict
+
+from nmt.config.schema import check_composed_config, check_section, load_defaults
+from nmt.errors import ConfigurationError
+
+
+@pytest.fixture(autouse=True)
+def _with_hydra():
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "search.bean",
+            3,
+            r"search.bean: no such key, nothing reads it \(did you mean beam\?\). Fix: choose beam, nbest",
+        ),
+        ("search.beam", "ten", "search.beam=ten: must be a number; the default is 5"),
+        ("search.beam", 2.5, "search.beam=2.5: must be a whole number; the default is 5"),
+        ("search.sample", 1, "search.sample=1: must be true or false; the default is false"),
+        ("search", 10, r"search=10: is a section with settings \(beam, nbest, .*seed\). Fix: search.NAME=VALUE"),
+        ("search", None, "search=null: must have settings"),
+        ("loss.label_smoothing", "some", "loss.label_smoothing=some: must be a number; the default is 0.0"),
+    ],
+)
+def test_a_wrong_setting_of_a_file_is_refused(key, value, message):
+    config = compose("config")
+    with open_dict(config):
+        OmegaConf.update(config, key, value, merge=False)
+    with pytest.raises(ConfigurationError, match=f"^{message}"):
+        check_composed_config(config)
+
+
+def test_a_key_that_another_value_refers_to_is_accepted():
+    config = compose("config")
+    with open_dict(config):
+        config.search.wide = 20
+        config.search.beam = "${search.wide}"
+    check_composed_config(config)
+
+
+def test_every_setting_of_a_stored_search_is_checked():
+    check_section("search", {"beam": 10, "length_penalty": 0}, load_defaults("search"))
+    with pytest.raises(ConfigurationError, match=r"search.length_penalty=none: must be a number"):
+        check_section("search", {"beam": 10, "length_penalty": "none"}, load_defaults("search"))
