@@ -170,10 +170,14 @@ def test_another_way_to_evaluate_makes_another_system(sweep, tmp_path):
 
 
 def test_a_run_of_other_code_than_the_baseline_is_noted(tmp_path):
-    for name, code in (("base", ["a"]), ("same", ["a"]), ("other", ["a", "b"]), ("silent", None)):
+    base = {"Additive": "a", "Translator": "t"}
+    codes = {"base": [base], "same": [base], "mechanism": [base | {"Coverage": "c"}], "silent": None}
+    codes |= {"other": [base | {"Translator": "u"}], "twice": [base, base], "older": ["0123"]}
+    for name, code in codes.items():
         write_run(tmp_path / "runs" / name, changes={"name_of": name}, summary={"code": code} if code else None)
     notes = compared(tmp_path, tmp_path / "runs", baseline="base")[2]["notes"]
-    assert notes == [{"run": "other", "note": "trained by other code of nmt/model or nmt/training than base"}]
+    assert {note["note"] for note in notes} == {"trained by other code than base"}
+    assert [note["run"] for note in notes] == ["older", "other", "twice"]
 
 
 def test_a_run_that_resumed_from_another_run_is_noted(tmp_path):
@@ -507,8 +511,27 @@ def test_several_searches_of_a_run_are_systems_with_the_data_of_its_training(tmp
     shutil.rmtree(tmp_path / "seed=1")
     _, _, tables = compared(tmp_path, tmp_path / "searches", baseline="beam_1_seed_2")
     gone = f"{tmp_path / 'seed=1'}, which was evaluated, is not there: its settings are not known"
-    assert [note["note"] for note in tables["notes"]] == [gone] * 2
+    differs = "searched differently from beam_1_seed_2: search.beam 1 → 12"
+    assert [note["note"] for note in tables["notes"]] == [gone] * 2 + [differs] * 2
     assert len(tables["systems"]) == 4
+
+
+def test_only_the_search_that_made_the_scores_is_compared(tmp_path):
+    old = write_run(tmp_path / "old", mistakes=0.2)  # its settings name no search
+    named = write_run(
+        tmp_path / "named", changes={"search": {"_target_": "nmt.Search", "beam": 12, "top_k": 3}}, seed=2
+    )
+    _, _, tables = compared(tmp_path, old, named)
+    assert [row["seeds"] for row in tables["systems"]] == [[1, 2]]
+    assert (tables["settings"], tables["notes"]) == ([], [])
+    again(named, named, [named], beam=12)
+    _, markdown, tables = compared(tmp_path, old, named)
+    assert {row["system"]: row["settings"] for row in tables["systems"]} == {
+        "old": {"search.beam": 5},
+        "named": {"search.beam": 12},
+    }
+    assert tables["notes"] == [{"run": "named", "note": "searched differently from old: search.beam 5 → 12"}]
+    assert "searched differently from old" in markdown
 
 
 def test_over_seeds_two_searches_of_the_same_runs_are_paired(tmp_path):
@@ -537,7 +560,8 @@ def test_over_seeds_two_searches_of_the_same_runs_are_paired(tmp_path):
 
 def again(evaluated, folder, runs, beam):
     """Write an evaluation of these runs into another folder."""
-    shutil.copytree(evaluated / "test", folder / "test")
+    if folder != evaluated:
+        shutil.copytree(evaluated / "test", folder / "test")
     path = folder / "test" / "scores.json"
     changes = {"search": {"beam": beam}, "members": [{"run": str(run)} for run in runs]}
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))

@@ -61,6 +61,23 @@ def test_further_settings_of_a_sweep_make_further_rows(tmp_path):
     assert [row["n"] for row in write_and_read(tmp_path, *shuffled)[0]["rows"]] == [2]
 
 
+def test_a_search_of_all_runs_stands_below_the_table_and_another_beside_its_row(tmp_path):
+    runs = [write_run(tmp_path / f"seed={seed}", seed=seed) for seed in (1, 2, 3)]
+    entries = [entry(run, {}, row=f"Row {seed}", seed=seed) for seed, run in enumerate(runs, start=1)]
+
+    def search_with(beams):
+        for run, beam in zip(runs, beams, strict=True):
+            path = run / "test" / "scores.json"
+            search = {"beam": beam, "length_penalty": 0.0}
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"search": search}))
+        remarks = [row[-1] for row in write_and_read(tmp_path, *entries)[1][2:]]
+        return remarks, "Ours: test; beam=10 length_penalty=0.0; sacrebleu" in (tmp_path / "table.md").read_text()
+
+    assert search_with((10, 10, 10)) == (["", "", ""], True)
+    remarks = ["beam=10 length_penalty=0.0"] * 2 + ["length_penalty=0.0"]
+    assert search_with((10, 10, 5)) == (remarks, False)
+
+
 def test_without_a_test_set_the_validation_set_counts(tmp_path):
     folder = write_run(tmp_path / "seed=1", changes={"data.test": None}, test="valid")
     assert write_and_read(tmp_path, entry(folder, {}))[0]["rows"][0]["tests"] == ["valid"]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from nmt.config.diff import SEEDS, flatten_settings, is_within, override_key
+from nmt.config.diff import SEARCH, SEEDS, flatten_settings, is_within, override_key
 from nmt.report.load.evaluation import DEFAULTS
 from nmt.report.load.run_names import NOT_OF_THE_SYSTEM, remove_seed
 
@@ -20,7 +20,9 @@ Settings = Mapping[str, Any]
 
 def collect_settings(config: Mapping[str, Any], search: Settings) -> Settings:
     """Return what decides what a run does, but the seeds: its configuration and its search; null is left out."""
-    settings = DEFAULTS | (flatten_settings(config) if config else {}) | dict(search)
+    trained = flatten_settings(config) if config else {}
+    trained = {key: value for key, value in trained.items() if not is_within(key, (SEARCH,))}  # `search` says how
+    settings = DEFAULTS | trained | dict(search)
     return {
         key: _as_argument(value)
         for key, value in settings.items()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nmt.config.diff import SEARCH, is_within
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.evaluation import alignment_error, over_under_translation
 from nmt.evaluation.by_length import BOUNDS, compare_by_length, compare_longer
@@ -68,6 +69,9 @@ def _note_unlike_runs(compared: ComparedSystems) -> Iterator[tuple[EvaluatedRun,
         for run, other in system.find_repeated_seeds():
             reason = f"has the seed of {other.name}, {run.settings.seed}, and all else alike"
             yield run, f"{reason}: shown, but in no mean, ± or p"
+    for system in compared.systems:
+        if differing := _find_other_search(system, compared.baseline):
+            yield system.members[0], f"searched differently from {compared.baseline.name}: {differing}"
     first = compared.baseline.members[0]
     code = first.summary.get("code")
     for run in compared.runs:
@@ -79,6 +83,16 @@ def _note_unlike_runs(compared: ComparedSystems) -> Iterator[tuple[EvaluatedRun,
     for run in compared.runs:
         if None not in (_find_gold(run), _find_gold(first)) and _find_gold(run) != _find_gold(first):
             yield run, f"its alignments were compared with others made by hand than those of {first.name}"
+
+
+def _find_other_search(system: System, baseline: System) -> str:
+    """Return the search settings of a system that are not those of the baseline."""
+    keys = [key for key in system.settings if is_within(key, (SEARCH,))]
+    return ", ".join(
+        f"{key} {baseline.settings[key]} → {system.settings[key]}"
+        for key in keys
+        if system.settings[key] != baseline.settings[key]
+    )
 
 
 def _find_gold(run: EvaluatedRun) -> bytes | None:

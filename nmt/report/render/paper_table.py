@@ -114,8 +114,12 @@ def render_paper_table(content: Mapping[str, Any], *, level: int = 1) -> str:
     """Return a table.json as Markdown, under a heading of this level."""
     tests = sorted({test for row in content["rows"] for test in row["tests"]})
     signatures = sorted({signature for row in content["rows"] for signature in row["signatures"]})
-    lines = [f"{'#' * level} {content['title']}", "", *_make_table(content["rows"], content["scores"]).to_markdown()]
-    lines += ["", f"Ours: {', '.join(tests) or '–'}; sacrebleu {'; '.join(signatures) or '–'}."]
+    searched = {search for row in content["rows"] for search in row.get("searched", [])}
+    common = searched.pop() if len(searched) == 1 else ""  # said once below the table
+    table = _make_table(content["rows"], content["scores"], common)
+    lines = [f"{'#' * level} {content['title']}", "", *table.to_markdown()]
+    ours = [", ".join(tests) or "–", *filter(None, [common]), f"sacrebleu {'; '.join(signatures) or '–'}"]
+    lines += ["", f"Ours: {'; '.join(ours)}."]
     lines += ["The paper's figures are of its own data: only how rows compare can be compared.", ""]
     lines += ["Departures from the paper:", "", *(f"- {text}" for text in content["departures"])]
     if content.get("settings"):
@@ -123,8 +127,8 @@ def render_paper_table(content: Mapping[str, Any], *, level: int = 1) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _make_table(rows: Sequence[Mapping[str, Any]], scores: Sequence[str]) -> Table:
-    """Return the table; a score that the paper has takes two columns, ours and the paper's."""
+def _make_table(rows: Sequence[Mapping[str, Any]], scores: Sequence[str], common: str) -> Table:
+    """Return the table, without the search that all rows share; a score of the paper takes two columns."""
     papers = _list_scores(row["paper"] for row in rows)
     columns = ["system"]
     for score in scores:
@@ -135,14 +139,14 @@ def _make_table(rows: Sequence[Mapping[str, Any]], scores: Sequence[str]) -> Tab
         for score in scores:
             figures += [format_mean(row[score]), *([_format_figures(row["paper"], score)] if score in papers else [])]
         states = dict.fromkeys(run["status"] for run in row["runs"] if run["status"] != "completed")
-        remarks = ", ".join([*states, *_count_searches(row.get("searched", []))])
+        remarks = ", ".join([*states, *_count_searches(row.get("searched", []), common)])
         cells.append([row["row"], *figures, row["n"] or "", remarks])
     return Table([*columns, "n", ""], cells)
 
 
-def _count_searches(searched: Sequence[str]) -> list[str]:
-    """Return the searches that are not the default, with the number of runs if not all runs used it."""
-    counts = Counter(filter(None, searched))
+def _count_searches(searched: Sequence[str], common: str) -> list[str]:
+    """Return the searches that are neither the default nor common, with the number of runs if not all used it."""
+    counts = Counter(search for search in searched if search not in ("", common))
     return [f"{how} ({count} of {len(searched)})" if count < len(searched) else how for how, count in counts.items()]
 
 
