@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from nmt.runs.code_fingerprint import is_of_this_code
 from nmt.runs.folder import METRICS, SWEEP, read_metrics
 from nmt.runs.job import Job, end_process_group, stop
-from nmt.runs.provenance import code_version
 from nmt.system.files import write_json
 from nmt.system.hardware import available_cores
 from nmt.system.signals import END_SIGNALS, raise_on_signals
@@ -94,11 +94,10 @@ class Sweep:
 
     def _warn_of_other_code(self) -> None:
         completed = [job for job, state in zip(self.jobs, self.states, strict=True) if state == "completed"]
-        earlier = [job for job in completed if code_version() not in job.summary().get("code", [code_version()])]
+        earlier = [job for job in completed if not is_of_this_code(job.summary().get("code", []))]
         if earlier:
             log.warning(
-                "%d of them were trained by other code than nmt/model and nmt/training hold now; another sweep= trains "
-                "them again",
+                "%d of them were trained by code that has changed since; another sweep= trains them again",
                 len(earlier),
             )
 

@@ -23,9 +23,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.schema import check_overrides
 from nmt.errors import ConfigurationError, UserError, did_you_mean
+from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import has_checkpoint, read_summary
 from nmt.runs.job import Job, config_dirs, stop
-from nmt.runs.provenance import code_version
 from nmt.system.files import write_text
 from nmt.system.locks import lock_file
 
@@ -149,7 +149,7 @@ def fingerprint(config: DictConfig, overrides: Sequence[str]) -> str:
     settings |= {f"data.{key}": _plain(config.data[key]) for key in DECISIVE_DATA}
     data = hydra.utils.instantiate(config.data)
     settings |= {"data": data.prepare().training_identity, "links": data.links_identity()}
-    settings |= {"code": code_version(), "torch": torch.__version__}
+    settings |= {"code": code_version(config), "torch": torch.__version__}
     if config.pretraining is not None:
         earlier = stage_overrides(config.pretraining, overrides)
         settings["before"] = fingerprint(hydra.compose("config", overrides=earlier), earlier)

@@ -14,6 +14,7 @@ from nmt.config.allowed_targets import check_references
 from nmt.config.diff import LIMITS, find_changes
 from nmt.errors import CheckpointError, UserError
 from nmt.runs.checkpoint_file import load_checkpoint
+from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import (
     CHECKPOINTS,
     COMPOSITION,
@@ -25,7 +26,6 @@ from nmt.runs.folder import (
     read_summary,
     restore_composition,
 )
-from nmt.runs.provenance import code_version
 from nmt.system.locks import lock_file
 from nmt.system.slurm import is_requeued
 
@@ -135,7 +135,7 @@ def _from_given_checkpoint(config: DictConfig, folder: Path) -> EarlierTraining:
     """Return a new run, which may resume from a checkpoint of another."""
     if not config.ckpt_path:
         return EarlierTraining()
-    return _continue_from(folder, _load_resumable(Path(config.ckpt_path)), {})
+    return _continue_from(config, folder, _load_resumable(Path(config.ckpt_path)), {})
 
 
 def _load_resumable(path: Path) -> Loaded:
@@ -152,7 +152,7 @@ def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
     given = Path(config.ckpt_path) if config.ckpt_path else None
     if given and _is_in(given, folder):
         loaded = _load_resumable(given)
-        return _continue_from(folder, loaded, _other_settings(config, folder, loaded.content["nmt"]["config"]))
+        return _continue_from(config, folder, loaded, _other_settings(config, folder, loaded.content["nmt"]["config"]))
     loaded = find_last_checkpoint(folder / CHECKPOINTS)
     if loaded is None:
         _refuse_lost_checkpoints(config, folder)
@@ -164,18 +164,18 @@ def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
         )
     others = _check_settings(config, folder, loaded.content["nmt"]["config"])
     log.info("resuming from %s, from step %d%s", loaded.path, loaded.content["global_step"], _listed(others, ", with "))
-    return _continue_from(folder, loaded, others)
+    return _continue_from(config, folder, loaded, others)
 
 
-def _continue_from(folder: Path, loaded: Loaded, others: Mapping[str, Any]) -> EarlierTraining:
+def _continue_from(config: DictConfig, folder: Path, loaded: Loaded, others: Mapping[str, Any]) -> EarlierTraining:
     """Return what a checkpoint and the folder's summary know; `others` are settings that differ from its own."""
     path, content = loaded
     if not _is_in(path, folder):
         return EarlierTraining(str(path), **content["progress"], other_settings_from=str(path.absolute()))
     summary = read_summary(folder)
     kept = {key: summary[key] for key in KEPT_ENTRIES if key in summary}
-    if "code" in kept and code_version() not in kept["code"]:
-        log.warning("nmt/model or nmt/training changed since this run started; resume=false starts it again")
+    if "code" in kept and code_version(config) not in kept["code"]:
+        log.warning("the code of this run changed since it started; resume=false starts it again")
     other = summary.get("went_on_with") or (str(path) if others else None)
     return EarlierTraining(str(path), **content["progress"], other_settings_from=other, summary=kept)
 

@@ -20,8 +20,8 @@ from nmt.config.resolvers import folder_name, stage
 from nmt.errors import ConfigurationError
 from nmt.launch.process_launcher import ProcessLauncher, _check_direction, _has_other_settings
 from nmt.launch.sweep import Sweep, _outcome, machine_shares, progress
+from nmt.runs.code_fingerprint import digest_of
 from nmt.runs.job import Job, end_process_group, stop
-from nmt.runs.provenance import code_version
 
 
 def job_in(folder, status=None):
@@ -258,13 +258,15 @@ def test_changed_settings_of_a_job_are_noticed(tmp_path):
 
 def test_a_sweep_counts_the_jobs_that_other_code_completed(tmp_path, caplog):
     jobs = []
-    for name, code in (("old", ["0"]), ("older", ["1"]), ("new", [code_version()]), ("went_on", ["0", code_version()])):
+    target = "nmt.model.attention.score.Additive"
+    old, new = {target: "0"}, {target: digest_of(target)}
+    for name, code in (("old", [old]), ("gone", [{"nmt.model.gone.Class": "1"}]), ("new", [new]), ("both", [old, new])):
         (tmp_path / name).mkdir()
         (tmp_path / name / "summary.json").write_text(json.dumps({"status": "completed", "code": code}))
         jobs.append(Job((name,), tmp_path / name))
     Sweep(tmp_path, jobs, 1, on_change=lambda jobs, states: None).run()
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warning.startswith("2 of them were trained by other code")
+    assert warning.startswith("2 of them were trained by code that has changed since")
 
 
 def test_a_sweep_stops_its_jobs_before_slurm_requeues_it(tmp_path, monkeypatch):

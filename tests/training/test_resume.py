@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from nmt.config.diff import find_changes
 from nmt.errors import UserError
 from nmt.runs.checkpoint_file import save_checkpoint
-from nmt.runs.provenance import code_version
+from nmt.runs.code_fingerprint import code_version
 from nmt.training.resume import (
     CompletedAlreadyError,
     EarlierTraining,
@@ -213,11 +213,14 @@ def test_entries_that_only_the_start_of_a_run_knew_are_kept(folder):
     assert find_earlier_training(configuration(), folder).summary == entries
 
 
-@pytest.mark.parametrize(("trained_by", "warns"), [("other", True), (None, False), (code_version(), False)])
+@pytest.mark.parametrize(
+    ("trained_by", "warns"),
+    [({"nmt.training.experiment.train": "0"}, True), (None, False), (code_version(configuration()), False)],
+)
 def test_resuming_with_other_code_is_a_warning(folder, trained_by, warns, caplog):
     write_status(folder, "interrupted", **({"code": [trained_by]} if trained_by else {}))
     find_earlier_training(configuration(), folder)
-    assert ("changed since this run started" in caplog.text) == warns
+    assert ("changed since it started" in caplog.text) == warns
 
 
 def test_a_requeued_slurm_job_resumes_despite_resume_false(folder, monkeypatch):
