@@ -32,8 +32,9 @@ from nmt.errors import UserError
 from nmt.evaluation.run_evaluation import evaluate_run
 from nmt.evaluation.test_set import read_test_set
 from nmt.runs.checkpoint_file import load_checkpoint
+from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
-from nmt.runs.provenance import code_version, git_commit
+from nmt.runs.provenance import git_commit
 from nmt.runs.trained_model import build_model
 from nmt.system.hardware import describe_hardware
 from nmt.training.lightning_internals import silence_anonymous
@@ -153,8 +154,11 @@ def prepare(plan: RunPlan, summary: RunSummary) -> PreparedRun:
     stage = stage_folder(config, plan.overrides)
     sized = with_vocabulary_sizes(config, corpus)
     module = make_module(sized, corpus, plan.folder, data.candidate_lists())
+    if module.model.needs_links:
+        data.read_links()
     summary.entries |= {"data": corpus.text_digest} | _initialize(plan, module)
-    code = list(dict.fromkeys([*plan.earlier.summary.get("code", ()), code_version()]))
+    code, earlier_code = code_version(config), plan.earlier.summary.get("code", [])
+    code = earlier_code if code in earlier_code else [*earlier_code, code]
     summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=code)
     log.info("%s parameters; run folder: %s", f"{summary.entries['parameters']['total']:,}", plan.folder)
     summary.loggers = loggers  # only now, because closing a W&B logger begins its run

@@ -18,6 +18,7 @@ from nmt.report.load.evaluated_runs import EvaluatedRun
 from nmt.report.load.evaluation import Sentence
 from nmt.report.load.learning_curves import SPEED, Curves
 from nmt.report.load.safe_files import is_number, make_json_safe
+from nmt.runs.code_fingerprint import is_same_code
 
 LOWER_IS_BETTER = ("ter", "tb", "words_", "source_unattended", "loss", "perplexity", "aer", "saer", "repeated_")
 BETTER = {"length_ratio": "nearest 1", "attention_entropy": "neither"}  # of others: lower, or higher
@@ -75,8 +76,8 @@ def _note_unlike_runs(compared: ComparedSystems) -> Iterator[tuple[EvaluatedRun,
     first = compared.baseline.members[0]
     code = first.summary.get("code")
     for run in compared.runs:
-        if None not in (code, run.summary.get("code")) and run.summary["code"] != code:
-            yield run, f"trained by other code of nmt/model or nmt/training than {first.name}"
+        if None not in (code, run.summary.get("code")) and not is_same_code(run.summary["code"], code):
+            yield run, f"trained by other code than {first.name}"
     for run in compared.runs:
         if checkpoint := run.summary.get("went_on_with"):
             yield run, f"went on with {checkpoint}: was not trained by its settings and data alone"
