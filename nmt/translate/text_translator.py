@@ -19,6 +19,7 @@ from nmt.search.ensemble import Ensemble
 from nmt.search.forced_decoding import trace_translations
 from nmt.search.settings import Search
 from nmt.translate.alignment import link_words, merge_pieces, merge_trace, sum_pieces
+from nmt.translate.layers import to_layers
 from nmt.translate.long_lines import block_diagonal, split_line
 
 READ_AHEAD = 20  # batches that are read and sorted by length together
@@ -52,7 +53,7 @@ class Translation(NamedTuple):
         return self.alignment[:rows, :columns]
 
     def to_dict(self, *, alignment: bool) -> dict[str, Any]:
-        """Return plain values for JSON, with the alignment matrix if `alignment` is true."""
+        """Return plain values for JSON; if `alignment` is true, with its matrix and the layers of its traces."""
         values = {
             "text": self.text,
             "score": round(self.score, 5),
@@ -62,7 +63,11 @@ class Translation(NamedTuple):
             "word_scores": [round(float(score), 5) for score in self.word_scores],
             "links": [list(link) for link in link_words(self.word_alignment())],
         }
-        return values | ({"alignment": np.round(self.alignment.astype(float), 4).tolist()} if alignment else {})
+        if alignment:
+            values["alignment"] = np.round(self.alignment.astype(float), 4).tolist()
+        if alignment and self.traces:
+            values["layers"] = [layer.to_dict(4) for layer in to_layers(self.traces)]
+        return values
 
 
 class TranslatedLine(NamedTuple):

@@ -1,11 +1,5 @@
 "use strict";
 
-/** Create an SVG element. */
-function draw(tag, attributes = {}, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  return fillElement(element, attributes, children);
-}
-
 const COLOUR_COUNT = 7;
 const DASHES = ["", "7 4", "2 4", "10 3 2 3"]; // further systems repeat the colours with dashes
 const getColour = (system) => `var(--c${system % COLOUR_COUNT})`;

@@ -8,6 +8,12 @@ function make(tag, attributes = {}, ...children) {
   return fillElement(document.createElement(tag), attributes, children);
 }
 
+/** Create an SVG element. */
+function draw(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  return fillElement(element, attributes, children);
+}
+
 function fillElement(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) setAttribute(element, name, value);
   element.append(...children.filter(isGiven));

@@ -14,11 +14,14 @@ const MIN_WEIGHT_IN_READOUT = 0.05;
  * Draw attention as a table: source words in columns, target words in rows, weights as shades.
  * The readout below describes the word or square under the pointer or with the focus.
  *
- * attention: { source, target, weights, probabilities, digits }; `weights` has a row for each
- * target word; `probabilities` of the target words are optional.
+ * attention: { source, target, weights, probabilities, digits, layers }; `weights` has a row for
+ * each target word; `probabilities` of the target words and `layers` are optional.
  */
-function makeHeatmap(attention, name) {
-  if (!attention.weights.flat().some((weight) => weight > 0)) {
+function makeHeatmap(data, name) {
+  const hasWeights = data.weights.flat().some((weight) => weight > 0);
+  const layers = (data.layers ?? []).map((layer, index) => new Layer(layer, index));
+  const attention = { ...data, layers };
+  if (!hasWeights && !layers.length) {
     return make("p", { class: "soft small" }, "This model has no attention weights.");
   }
   const heads = makeSourceHeads(attention);
@@ -31,11 +34,17 @@ function makeHeatmap(attention, name) {
     role: "group",
     "aria-label": `Attention of ${name}`,
   };
-  return make("div", {}, make("div", scroll, table), element);
+  const lines = selectLayers(layers, "line").map((layer) => layer.makeLine(table, heads));
+  const choice = layers.length ? makeLayerChoice(layers) : null;
+  return make("div", {}, make("div", scroll, table, ...lines), element, choice);
 }
 
 function makeHeatmapTable(attention, name, heads, readout) {
   const corner = make("td", { style: { background: "none" } });
+  const cellHeads = selectLayers(attention.layers, "cells").flatMap((layer) =>
+    layer.makeCellsHead(),
+  );
+  const numbers = selectLayers(attention.layers, "numbers").map((layer) => layer.makeNumbers());
   return make(
     "table",
     {
@@ -48,7 +57,7 @@ function makeHeatmapTable(attention, name, heads, readout) {
       { class: "visually-hidden" },
       `Attention of ${name}: source words in columns, target words in rows`,
     ),
-    make("thead", {}, make("tr", {}, corner, ...heads)),
+    make("thead", {}, make("tr", {}, corner, ...heads, ...cellHeads), ...numbers),
     make("tbody", {}, ...makeTargetRows(attention, readout)),
   );
 }
@@ -67,7 +76,8 @@ function makeSourceHeads({ source, weights }) {
   });
 }
 
-function makeTargetRows({ target, weights }, readout) {
+function makeTargetRows({ target, weights, layers }, readout) {
+  const [maps, cells] = [selectLayers(layers, "map"), selectLayers(layers, "cells")];
   return weights.map((row, index) => {
     const attributes = {
       scope: "row",
@@ -79,13 +89,18 @@ function makeTargetRows({ target, weights }, readout) {
       onblur: readout.clear,
     };
     const head = make("th", attributes, getWord(target, index));
-    return make("tr", { "data-row": index }, head, ...row.map(makeSquare));
+    const squares = row.map((weight, column) => {
+      const bars = maps.map((layer) => layer.makeBar(index, column));
+      return makeSquare(weight, column, bars);
+    });
+    const others = cells.flatMap((layer) => layer.makeCells(index));
+    return make("tr", { "data-row": index }, head, ...squares, ...others);
   });
 }
 
-function makeSquare(weight, column) {
+function makeSquare(weight, column, bars) {
   const text = make("span", { class: "visually-hidden" }, weight.toFixed(2));
-  const square = make("td", { "data-column": column }, text);
+  const square = make("td", { "data-column": column }, text, ...bars);
   square.style.setProperty("--weight", Math.min(1, weight));
   return square;
 }
@@ -105,12 +120,19 @@ function makeReadout(attention, heads, element) {
     shadeHeads(heads, attention.weights[row]);
     heads[column].classList.add("highlighted");
     const weight = describeWeight(" ← ", attention, row, column);
-    element.replaceChildren(getWord(attention.target, row), ...weight);
+    const values = attention.layers.flatMap((layer) => layer.describeSquare(row, column));
+    element.replaceChildren(getWord(attention.target, row), ...weight, ...values);
+  };
+  const showCell = (row, { layer, cell }) => {
+    const value = attention.layers[layer].describeCell(row, Number(cell));
+    element.replaceChildren(getWord(attention.target, row), ...value);
   };
   const showTarget = (event) => {
     const row = event.target.closest("[data-row]");
     const square = event.target.closest("[data-column]");
-    if (square) showSquare(Number(row.dataset.row), Number(square.dataset.column));
+    const cell = event.target.closest("[data-cell]");
+    if (cell) showCell(Number(row.dataset.row), cell.dataset);
+    else if (square) showSquare(Number(row.dataset.row), Number(square.dataset.column));
     else if (row) showRow(Number(row.dataset.row));
     else clear();
   };
@@ -135,7 +157,8 @@ function describeRow(attention, row) {
   const probability = probabilities
     ? [" · probability ", make("b", {}, probabilities[row].toFixed(digits))]
     : [];
-  return [getWord(target, row), ...sources, ...probability];
+  const values = attention.layers.flatMap((layer) => layer.describeRow(row));
+  return [getWord(target, row), ...sources, ...probability, ...values];
 }
 
 function describeWeight(sign, { source, weights, digits }, row, column) {

@@ -38,12 +38,16 @@ class ServedRun:
             "steps": self.run.step,
         }
 
-    def translate(self, lines: list[str], search: Search) -> dict[str, Any]:
+    def translate(self, lines: list[str], search: Search, traces: bool) -> dict[str, Any]:
         """Return the n best translations of each line, and the seconds this took."""
         start = time.perf_counter()
         batch_size = max(1, min(self.batch_size, MAX_HYPOTHESES // search.beam))
         translated = self.translator.translate_lines(
-            ((line, None) for line in lines), search, batch_size=batch_size, max_pieces=self.max_pieces
+            ((line, None) for line in lines),
+            search,
+            batch_size=batch_size,
+            max_pieces=self.max_pieces,
+            traces=traces,
         )
         translations = [
             [self.replace_unknown(translation).to_dict(alignment=True) for translation in line.translations]

@@ -2,7 +2,8 @@
 
 - GET /: the page.
 - GET /runs: the runs, and the default search.
-- POST /translate: {"text": …, "runs": [NAME, …], "beam": 5, "length_penalty": 1.0, "nbest": 5}; only text is needed.
+- POST /translate: {"text": …, "runs": [NAME, …], "beam": 5, "length_penalty": 1.0, "nbest": 5, "traces": false};
+  only text is needed. With traces, translations have layers: what the parts of the model show.
 
 A request that is refused is answered by {"error": …} with status 400.
 """
@@ -37,6 +38,7 @@ PAGE_PARTS = {  # by placeholder
     "styles": "shared.css",
     "page_styles": "translate.css",
     "elements": "elements.js",
+    "layers": "layers.js",
     "heatmap": "heatmap.js",
     "text_diff": "text_diff.js",
     "translate": "translate.js",
@@ -114,7 +116,10 @@ def build_page() -> str:
 
 def _translate(request: TranslationRequest) -> JSONResponse:
     """Translate, and build the response here too, because much JSON would block the event loop."""
-    results = [{"name": name, **run.translate(request.lines, request.search)} for name, run in request.runs.items()]
+    results = [
+        {"name": name, **run.translate(request.lines, request.search, request.traces)}
+        for name, run in request.runs.items()
+    ]
     return JSONResponse({"lines": request.lines, "runs": results})
 
 

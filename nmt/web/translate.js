@@ -64,6 +64,7 @@ function fillForm(search) {
   const nbest = Math.max(search.nbest, Math.min(DEFAULT_NBEST, search.beam));
   const defaults = { ...search, nbest };
   for (const key of SEARCH_KEYS) findById(key).value = link.get(key) ?? defaults[key];
+  findById("traces").checked = link.get("traces") === "true";
   findById("text").value = link.get("text") ?? "";
   const boxes = getRunBoxes();
   const linked = boxes.filter((box) => link.getAll("runs").includes(box.value));
@@ -78,6 +79,7 @@ function readForm() {
     const { value, valueAsNumber } = findById(key);
     content[key] = Number.isNaN(valueAsNumber) ? value : valueAsNumber;
   }
+  content.traces = findById("traces").checked;
   if (content.beam >= 1) content.nbest = Math.min(content.nbest, content.beam) || content.nbest;
   return content;
 }
@@ -212,6 +214,7 @@ const getAttention = (translation) => ({
   weights: translation.alignment,
   probabilities: translation.word_scores.map(Math.exp),
   digits: 4,
+  layers: translation.layers,
 });
 
 async function start() {

@@ -11,17 +11,18 @@ from nmt.errors import UserError
 from nmt.search.settings import Search
 from nmt.web.served_run import ServedRun
 
-KEYS = ("text", "runs", "beam", "length_penalty", "nbest")
+KEYS = ("text", "runs", "beam", "length_penalty", "nbest", "traces")
 MAX_BEAM, MAX_LINES, MAX_CHARACTERS, MAX_LENGTH_PENALTY = 50, 50, 2000, 10.0
 MAX_BYTES = 16 * MAX_LINES * MAX_CHARACTERS  # of a request; a character is at most 12 bytes of JSON
 
 
 class TranslationRequest(NamedTuple):
-    """Lines to translate, the runs to translate them with, and the search."""
+    """Lines to translate, the runs to translate them with, the search, and whether to show the traces."""
 
     runs: dict[str, ServedRun]
     lines: list[str]
     search: Search
+    traces: bool
 
 
 async def read_content(request: Request) -> dict[str, Any]:
@@ -56,7 +57,10 @@ def parse_content(content: dict[str, Any], served: Mapping[str, ServedRun], defa
             content, "length_penalty", defaults.length_penalty, (int, float), 0, MAX_LENGTH_PENALTY
         ),
     )
-    return TranslationRequest(_read_runs(content, served), _read_lines(content), search)
+    traces = content.get("traces", False)
+    if not isinstance(traces, bool):
+        raise UserError(f"traces={_shorten(traces)}: must be true or false")
+    return TranslationRequest(_read_runs(content, served), _read_lines(content), search, traces)
 
 
 def _read_number(content: dict[str, Any], key: str, default: float, kind: Any, least: float, most: float) -> float:

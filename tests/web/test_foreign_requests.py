@@ -23,7 +23,7 @@ class Idle:
     def describe(self):
         return {}
 
-    def translate(self, lines, search):
+    def translate(self, lines, search, traces):
         return {"lines": [[] for _ in lines], "seconds": 0.0, "beam": search.beam}
 
 

@@ -89,6 +89,19 @@ def test_alignments_have_a_row_per_word_and_a_column_per_source_word(client):
     assert weights.sum(1) == pytest.approx(1, abs=1e-2)
 
 
+def test_a_request_can_ask_for_the_layers_of_each_translation(client, folders):
+    plain, windowed = translated(client, text=LINES[0], beam=2, nbest=2, traces=True)["runs"]
+    assert all("layers" not in one for one in plain["lines"][0])
+    search, lines = Search(beam=2, nbest=2), [(LINES[0], None)]
+    (line,) = make_translator(TrainedRun(str(folders[1])), "cpu").translate_lines(lines, search, traces=True)
+    for one, shown in zip(line.translations, windowed["lines"][0], strict=True):
+        positions = pytest.approx(one.traces["position"], abs=1e-4)
+        assert shown["layers"] == [{"name": "position", "kind": "line", "values": positions}]
+        assert len(one.traces["position"]) == len(shown["words"])
+    (alone,) = translated(client, text=LINES[0], runs=["windowed"])["runs"]
+    assert all("layers" not in one for one in alone["lines"][0])
+
+
 def test_a_request_can_choose_the_search(client, folders):
     (line,) = translated(client, text=LINES[0], runs=["plain"], beam=4, nbest=4, length_penalty=0)["runs"][0]["lines"]
     assert len(line) == 4
@@ -138,6 +151,7 @@ MISTAKES = {
     '{"text": "ma", "nbest": 6}': "nbest=6: must be a whole number from 1 to 5",
     '{"text": "ma", "length_penalty": NaN}': "length_penalty=NaN: must be a number from 0 to 10",
     '{"text": "ma", "length_penalty": -1}': "length_penalty=-1: must be a number from 0 to 10",
+    '{"text": "ma", "traces": 1}': "traces=1: must be true or false",
     '{"text": "ma", "beem": 3}': "beem: no such key. Fix: use only text, runs, beam",
     '["ma"]': "the request must be a JSON object",
     '{"text": "ma"': "the request is not JSON",
@@ -156,7 +170,7 @@ def test_a_mistake_is_answered_with_a_clear_message(client, mistake):
 
 def test_a_failure_of_the_server_shows_no_traceback():
     class Failing:
-        def translate(self, lines, search):
+        def translate(self, lines, search, traces):
             raise ZeroDivisionError("a secret of the server")
 
     app = create_app({"broken": Failing()}, Search(), allowed_hosts("127.0.0.1"))
@@ -192,7 +206,8 @@ def test_the_server_describes_its_runs(client, folders, tmp_path):
     answer = client.get("/runs").json()
     assert [run["name"] for run in answer["runs"]] == list(RUNS)
     plain, windowed = answer["runs"]
-    assert list(plain["parts"]) == ["encoder", "decoder", "attention", "attention/score", "memory"]
+    groups = ["encoder", "decoder", "decoder/cell", "attention", "attention/weights", "attention/score", "memory"]
+    assert list(plain["parts"]) == groups
     assert (plain["parts"]["attention"], windowed["parts"]["attention/window"]) == ("additive", "local_p")
     assert plain["overrides"][-1] == "attention=additive"
     assert plain["parameters"] == sum(parameter.numel() for parameter in TrainedRun(str(folders[0])).model.parameters())
@@ -225,7 +240,7 @@ def test_only_one_request_translates_at_a_time_and_other_requests_are_answered()
         def describe(self):
             return {}
 
-        def translate(self, lines, search):
+        def translate(self, lines, search, traces):
             running.append(lines)
             counts.append(len(running))
             assert may_end.wait(30)

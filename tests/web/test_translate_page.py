@@ -19,11 +19,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the page")]
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    """Serve two runs; at the end Ctrl-C stops the server without a traceback."""
+    """Serve three runs; at the end Ctrl-C stops the server without a traceback."""
     folder = tmp_path_factory.mktemp("runs")
     for name in ("additive", "general"):
         command("train", *TWO_STEPS, f"attention={name}", f"hydra.run.dir={folder / name}")
-    with serving(f"runs=[{folder}/additive,{folder}/general]") as process:
+    parts = ("attention=coverage_fertility", "attention/window=local_p", "memory=buffer")
+    command("train", *TWO_STEPS, *parts, f"hydra.run.dir={folder / 'inside'}")
+    with serving(f"runs=[{folder}/additive,{folder}/general,{folder}/inside]") as process:
         address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
         yield address
         process.send_signal(signal.SIGINT)
@@ -103,6 +105,65 @@ def test_other_translations_of_the_n_best_can_be_opened(page):
 def test_a_word_or_square_shows_its_values_when_pointed_at_or_focused(page):
     translate(page, LINE)
     check_reading(page, page.locator(".result").first.locator("div:has(> .readout)"), digits=4, probable=True)
+
+
+@pytest.fixture
+def layers(page) -> dict:
+    """Translate with a run whose parts show values, and return its layers by name."""
+    for box in page.locator("input[name=run]").all():
+        box.set_checked(box.get_attribute("value") == "inside")
+    page.locator("#traces").check()
+    with page.expect_response("**/translate") as answered:
+        translate(page, LINE)
+    return {layer["name"]: layer["values"] for layer in answered.value.json()["runs"][0]["lines"][0][0]["layers"]}
+
+
+def shares(page, selector: str) -> list[float]:
+    return page.locator(selector).evaluate_all("all => all.map(one => Number(one.style.getPropertyValue('--share')))")
+
+
+def test_layers_show_the_values_of_the_answer(page, layers):
+    coverage = [value for row in layers["coverage"] for value in row]
+    assert shares(page, ".heatmap .bar") == pytest.approx([value / max(coverage) for value in coverage], abs=1e-6)
+    numbers = page.locator(".heatmap .numbers td").all_inner_texts()
+    assert numbers == ["fertility", *(f"{value:.2f}" for value in layers["fertility"])]
+    for number, name in enumerate(("memory_weights", "memory_gate", "memory_cells"), start=3):
+        cells = [value for row in layers[name] for value in row]
+        expected = pytest.approx([value / max(cells) for value in cells], abs=1e-6)
+        assert shares(page, f".heatmap [data-layer='{number}']") == expected
+
+
+def test_a_line_passes_through_the_source_positions(page, layers):
+    points = page.locator(".line polyline").get_attribute("points").split(" ")
+    boxes = page.locator(".heatmap thead th").evaluate_all("all => all.map(one => [one.offsetLeft, one.offsetWidth])")
+    centres = [left + width / 2 for left, width in boxes]
+    assert len(points) == len(layers["position"])
+    for point, position in zip(points, layers["position"], strict=True):
+        left = int(position) - 1
+        expected = centres[left] + (position - int(position)) * (centres[left + 1] - centres[left])
+        assert float(point.split(",")[0]) == pytest.approx(expected, abs=0.01)
+
+
+def test_layers_are_read_out_and_hidden(page, layers):
+    page.locator(".heatmap tbody tr").nth(1).locator("td").nth(2).hover()
+    values = f" · coverage {layers['coverage'][1][2]:.2f} · fertility {layers['fertility'][2]:.2f}"
+    assert page.locator(".readout").inner_text().endswith(values)
+    page.locator(".heatmap tbody tr").nth(1).locator("[data-layer='3']").nth(4).hover()
+    assert page.locator(".readout").inner_text().endswith(f" · memory weights 5 {layers['memory_weights'][1][4]:.2f}")
+    page.locator(".heatmap tbody th").nth(1).focus()
+    assert f" · position {layers['position'][1]:.2f} · memory weights " in page.locator(".readout").inner_text()
+    for name, selector in {"coverage": ".bar", "fertility": ".numbers", "position": ".line", "memory": ".cell"}.items():
+        assert page.locator(selector).first.is_visible()
+        for box in page.locator(".layers label", has_text=name).locator("input").all():
+            box.uncheck()
+        assert page.locator(f"{selector}:visible").count() == 0
+
+
+def test_without_the_option_no_values_are_sent(page):
+    with page.expect_response("**/translate") as answered:
+        translate(page, LINE)
+    assert "layers" not in answered.value.text()
+    assert page.locator(".layers").count() == 0
 
 
 def test_a_mistake_is_shown_and_earlier_results_stay(page):

@@ -23,7 +23,7 @@ from nmt.report.render.page_payload import pack, pack_hypotheses, pack_scores
 
 WEB = Path(__file__).parents[2] / "web"
 SCRIPTS = (
-    "elements.js", "heatmap.js", "text_diff.js", "charts.js", "line_chart.js", "interval_chart.js",
+    "elements.js", "layers.js", "heatmap.js", "text_diff.js", "charts.js", "line_chart.js", "interval_chart.js",
     "parallel_chart.js", "page_data.js", "layout.js", "leaderboard.js", "lengths.js", "sentences.js",
     "comparison.js",
 )  # fmt: skip
