@@ -86,9 +86,10 @@ def evaluate_test_set(settings: DictConfig, data_overrides: list[str]) -> None:
 def print_pair_scores(settings: DictConfig, _: list[str]) -> None:
     """Print the log-probabilities of given translations."""
     from nmt.evaluation.forced_scoring import score_pairs
-    from nmt.translate.loading import load_translator
+    from nmt.translate.loading import build_search, load_translator
 
-    print_lines(score_pairs(load_translator(settings)[1], settings))
+    runs, translator = load_translator(settings)
+    print_lines(score_pairs(translator, settings, build_search(settings, runs).aligned_word))
 
 
 def print_rescored(settings: DictConfig, _: list[str]) -> None:

@@ -29,12 +29,13 @@ def score_forced_alignments(
     threshold: float | None,
     *,
     batch_size: int = 64,
+    aligned_word: str = "predicted",
 ) -> AlignmentScores:
     """Score the attention of forced decoding; a source that preprocessing leaves empty has no attention."""
     if len(gold) != len(pairs):
         raise DataError(f"{len(gold)} lines of alignments for {len(pairs)} pairs. Fix: give one line for each pair")
     weights = []
-    scored = score_translations(translator, iter(pairs), batch_size=batch_size)
+    scored = score_translations(translator, iter(pairs), batch_size=batch_size, aligned_word=aligned_word)
     for number, (pair, translation, links) in enumerate(zip(pairs, scored, gold, strict=True), start=1):
         source, target = (
             count_shared_letters(number, text, language.preprocessing)

@@ -15,6 +15,7 @@ from nmt.data.parallel_text import SentencePair, Sides
 from nmt.data.text_files import read_parallel_lines, split_into_blocks
 from nmt.errors import ConfigurationError, DataError
 from nmt.evaluation import perplexity
+from nmt.search.aligned_words import align_to_read_words
 from nmt.search.forced_decoding import force_decode
 from nmt.translate.alignment import merge_pieces, sum_pieces
 from nmt.translate.text_translator import READ_AHEAD, TextTranslator, batch_by_length
@@ -39,11 +40,15 @@ class ScoredTranslation(NamedTuple):
 
 
 def score_translations(
-    translator: TextTranslator, pairs: Iterator[SentencePair], *, batch_size: int = 64
+    translator: TextTranslator,
+    pairs: Iterator[SentencePair],
+    *,
+    batch_size: int = 64,
+    aligned_word: str = "predicted",
 ) -> Iterator[ScoredTranslation | None]:
     """Score the target side of each pair, in order; None if the source is empty after preprocessing."""
     for block in split_into_blocks(pairs, READ_AHEAD * batch_size):
-        yield from _score_block(translator, block, batch_size)
+        yield from _score_block(translator, block, batch_size, aligned_word)
 
 
 @torch.inference_mode()
@@ -78,7 +83,7 @@ def _make_batches(translator: TextTranslator, text: Sides, size: int) -> Iterato
 
 
 def _score_block(
-    translator: TextTranslator, pairs: list[SentencePair], batch_size: int
+    translator: TextTranslator, pairs: list[SentencePair], batch_size: int, aligned_word: str
 ) -> list[ScoredTranslation | None]:
     preprocessed = _preprocess(translator, pairs)
     text = _encode(translator, preprocessed)
@@ -91,7 +96,10 @@ def _score_block(
             words = [lines[number].split() for lines in preprocessed]
             source_words, target_words = _words_of_pieces(translator, words)
             word_scores = sum_pieces(scores[:rows, place], target_words)
-            alignment = merge_pieces(alignments[:rows, place, :columns], source_words, target_words)
+            alignment = alignments[:rows, place, :columns]
+            if aligned_word == "read":
+                alignment = align_to_read_words(alignment)
+            alignment = merge_pieces(alignment, source_words, target_words)
             scored[number] = ScoredTranslation(words[1], word_scores, alignment)
     return scored
 
@@ -102,13 +110,14 @@ def _words_of_pieces(translator: TextTranslator, words: list[list[str]]) -> Iter
         yield language.vocabulary.map_pieces_of_words(side_words) + [len(side_words)] * has_end
 
 
-def score_pairs(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
+def score_pairs(translator: TextTranslator, settings: DictConfig, aligned_word: str = "predicted") -> Iterator[str]:
     """Carry out `score=[SOURCE,TARGET]`: yield a line of output for each pair.
 
     A line has the log-probability and its mean over words and end symbol, or is JSON with words and alignment too.
     """
     source, target = map(Path, check_two_files(settings.score, "score", "TARGET"))
-    scored = score_translations(translator, _read_pairs(source, target), batch_size=settings.batch_size)
+    how = {"batch_size": settings.batch_size, "aligned_word": aligned_word}
+    scored = score_translations(translator, _read_pairs(source, target), **how)
     for number, translation in enumerate(scored, start=1):
         if translation is None:
             raise empty_source_error(source, number)

@@ -71,7 +71,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> Evaluation:
         replace_unknown = make_replacer(runs[0], settings.unknown, data_overrides)
     folder = choose_folder(runs, settings) / test.name
     check_writable(folder, str(folder), ". Fix: output=FOLDER writes the results elsewhere")
-    alignments = _score_alignments(translator, test, settings)
+    alignments = _score_alignments(translator, test, settings, search)
     traces = settings.traces or settings.mechanism
     translated = translate_test_set(test, translator, search, settings.batch_size, replace_unknown, traces)
     if settings.traces and not any(translation.traces for translation in translated.translations):
@@ -101,11 +101,13 @@ def _check_traces(settings: DictConfig) -> None:
             raise ConfigurationError(f"{key}=true: an ensemble has no traces. Fix: run=FOLDER, one run at a time")
 
 
-def _score_alignments(translator: TextTranslator, test: TestSet, settings: DictConfig) -> AlignmentScores | None:
+def _score_alignments(
+    translator: TextTranslator, test: TestSet, settings: DictConfig, search: Search
+) -> AlignmentScores | None:
     if test.gold is None:
         return None
-    threshold, batch_size = settings.link_threshold, settings.batch_size
-    return score_forced_alignments(translator, test.pairs, test.gold, threshold, batch_size=batch_size)
+    how = {"batch_size": settings.batch_size, "aligned_word": search.aligned_word}
+    return score_forced_alignments(translator, test.pairs, test.gold, settings.link_threshold, **how)
 
 
 def _describe_mechanism(test: TestSet, translated: TranslatedSet, settings: DictConfig) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ EVALUATION_DEFAULTS = {  # other keys of conf/evaluate.yaml that change scores, 
     "link_threshold": None,
 }
 LEAST_ATTENTION = 1e-4  # the least attention that a source position counts with, so that its logarithm is finite
-CHOICES = {"normalization": ("words", "gnmt"), "stop": ("safe", "first")}
+CHOICES = {"normalization": ("words", "gnmt"), "stop": ("safe", "first"), "aligned_word": ("predicted", "read")}
 MINIMUM = {
     "beam": 1,
     "nbest": 1,
@@ -49,6 +49,8 @@ class Search:
         longest_extra: See `longest_ratio`.
         no_repeat_ngram: No n-gram of this size is repeated; 0: any may be.
         stop: `safe`: stop when no live hypothesis can enter the `nbest`; `first`: stop when `beam` have ended.
+        aligned_word: The word that the attention of a step belongs to: the word `predicted` there, or the word `read`,
+            which is the step's input (Luong 2015, footnote 14).
         sample: Draw `nbest` translations instead of searching; `beam` is then not used.
         temperature: Logits are divided by it before drawing.
         top_k: Draw from the `top_k` most probable words; 0: from all.
@@ -66,6 +68,7 @@ class Search:
     longest_extra: int = 10
     no_repeat_ngram: int = 0
     stop: str = "safe"
+    aligned_word: str = "predicted"
     sample: bool = False
     temperature: float = 1.0
     top_k: int = 0

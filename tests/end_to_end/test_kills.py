@@ -21,7 +21,7 @@ SETTINGS = (
     "trainer.max_epochs=24", "trainer.val_check_interval=7", "trainer.log_every_n_steps=3", "optimizer.lr=0.005",
     "callbacks.last.every_steps=2", "callbacks.early_stopping.patience=200", "logger=none",
 )  # fmt: skip
-KILLS = 20
+KILLS = 10
 
 
 def start_run(folder: Path, *more: str) -> subprocess.Popen:

@@ -54,6 +54,25 @@ def test_source_that_preprocessing_empties_has_no_scores_and_links(source_end, t
             list(task(translator, OmegaConf.merge(load_defaults("evaluate"), keys)))
 
 
+def test_the_attention_of_a_step_may_be_that_of_the_word_it_reads():
+    translator = untrained_translator(source_end=True)
+    pairs = [SentencePair("w1 w2 w3", "w3 w1"), SentencePair("w2", "w1")]
+    predicted, read = (
+        list(score_translations(translator, iter(pairs), aligned_word=aligned_word))
+        for aligned_word in ("predicted", "read")
+    )
+    for one, other in zip(predicted, read, strict=True):
+        np.testing.assert_array_equal(other.alignment[:-1], one.alignment[1:])
+        np.testing.assert_array_equal(other.alignment[-1], one.alignment[-1])
+        assert not np.array_equal(one.alignment[0], one.alignment[1])
+    gold = [Gold({(2, 0), (0, 1)}, {(2, 0), (0, 1)}), Gold({(0, 0)}, {(0, 0)})]
+    for aligned_word, scored in (("predicted", predicted), ("read", read)):
+        attention_on_links = scored[0].alignment[0, 2] + scored[0].alignment[1, 0] + scored[1].alignment[0, 0]
+        attention_on_words = sum(one.alignment[:-1, :-1].sum() for one in scored)
+        scores = score_forced_alignments(translator, pairs, gold, None, aligned_word=aligned_word).scores
+        assert scores["saer"] == pytest.approx(100 * (1 - 2 * attention_on_links / (attention_on_words + 3)))
+
+
 def test_words_with_unknown_letters_count_as_words_in_perplexity():
     """The words of these references end with letters that are not in the vocabulary."""
     vocabulary = Vocabulary.learn([[" ".join("abcdefghij")]], kind="bpe", size=30, minimum_count=1)

@@ -219,6 +219,20 @@ def test_word_scores_are_the_log_probabilities_of_words():
     assert best.word_scores == pytest.approx([np.log(0.4), 0.0, 0.0], abs=1e-6)
 
 
+@pytest.mark.parametrize("longest", [1, 8])
+def test_a_search_may_align_the_words_that_steps_read(longest):
+    torch.manual_seed(4)
+    model, batch = composed("decoder=luong", "encoder=lstm", "attention=dot").double(), batch_of(SOURCES, [[4]] * 3)
+    predicted, read = (
+        beam_search(model, batch.source, batch.source_lengths, Search(longest_extra=longest, aligned_word=word))
+        for word in ("predicted", "read")
+    )
+    for (one,), (other,) in zip(predicted, read, strict=True):
+        np.testing.assert_array_equal(one.words, other.words)
+        np.testing.assert_array_equal(other.alignment[:-1], one.alignment[1:])
+        np.testing.assert_array_equal(other.alignment[-1], one.alignment[-1])
+
+
 def test_traces_of_a_hypothesis_are_those_of_forced_decoding():
     torch.manual_seed(4)
     model = composed("attention=coverage", "attention/window=local_p", "memory=buffer", "decoder=feedback").double()
