@@ -65,4 +65,4 @@ def test_a_paper_table_shows_other_searches_and_leaves_out_another_text(tmp_path
     write_table(tmp_path, TABLE, entries)
     assert "| 2 | beam=1 (1 of 2) |\n" in (tmp_path / "table.md").read_text()
     write_table(tmp_path, TABLE, entries[1:2])
-    assert "| 1 | beam=1 |\n" in (tmp_path / "table.md").read_text()
+    assert "\nOurs: test; beam=1; sacrebleu " in (tmp_path / "table.md").read_text()  # the search of all rows
