@@ -84,18 +84,26 @@ const readAlignmentChunk = memoize(async (key) => {
   }));
 });
 
+/** Return the layers of one chunk, by sentence. */
+const readLayerChunk = memoize(async (key) => {
+  const [run, number] = key.split(" ").map(Number);
+  const chunks = readData("alignments").layers[run];
+  return chunks ? readCompressed(chunks[number]) : [];
+});
+
 /** Return the attention of a run on a sentence, or null if the page has none. */
 async function readAlignment(run, sentence) {
   const { together, runs: chunks } = readData("alignments");
   const rank = getAlignmentRanks().get(sentence);
   if (rank === undefined || !chunks[run]) return null;
-  const chunk = await readAlignmentChunk(`${run} ${Math.floor(rank / together)}`);
-  const { words, weights } = chunk[rank % together];
+  const key = `${run} ${Math.floor(rank / together)}`;
+  const { words, weights } = (await readAlignmentChunk(key))[rank % together];
   const translation = (await readTranslations(run))[sentence];
   return {
     source: (await readSourceWords(sentences.split_of_run[run]))[sentence],
     target: words || [...translation.split(/\s+/).filter(Boolean), "</s>"],
     weights: weights.map((row) => Array.from(row, (byte) => byte / 255)),
     digits: 2,
+    layers: (await readLayerChunk(key))[rank % together],
   };
 }

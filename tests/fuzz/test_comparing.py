@@ -14,7 +14,7 @@ from fuzz.damage import TREES, anything_or_damaged, changed_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
-from report.folders import write_run
+from report.folders import with_traces, write_run
 
 from nmt.cli.compare import compare
 from nmt.config.schema import load_defaults
@@ -31,6 +31,7 @@ FILES = (
     "test/scores.json",
     "test/sentences.jsonl",
     "test/alignments.npz",
+    "test/traces.npz",
 )
 SECRET = "a-secret-of-the-environment"
 
@@ -41,6 +42,7 @@ def runs_to_compare(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared")
     write_run(folder / "runs" / "whole", seed=1)
     other = write_run(folder / "other", seed=2, mistakes=0.2)
+    with_traces(other)
     return folder, {name: (other / name).read_bytes() for name in FILES}
 
 
@@ -186,9 +188,9 @@ class Marks:
         return os.system, (f"touch {self.marker}",)
 
 
-def build_pickled_archive(marker: Path) -> bytes:
+def build_pickled_archive(marker: Path, name: str = "0") -> bytes:
     content = io.BytesIO()
-    np.savez(content, **{"0": np.array([Marks(marker)], dtype=object)}, allow_pickle=True)
+    np.savez(content, **{name: np.array([Marks(marker)], dtype=object)}, allow_pickle=True)
     return content.getvalue()
 
 
@@ -221,6 +223,21 @@ def build_oversized_archive() -> bytes:
 )
 def test_hostile_archives_remove_only_the_alignments(runs_to_compare, tmp_path, made, message):
     tables = compare_changed_run(runs_to_compare, {"test/alignments.npz": made(tmp_path / "marker")})
+    assert [one["note"].startswith(message) for one in tables["notes"]] == [True]
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda marker: build_pickled_archive(marker, "coverage/0"), "traces.npz is damaged"),
+        (lambda _: build_bomb(), "traces.npz is not of sentences"),
+        (lambda _: build_pickled_archive(_)[:-30], "traces.npz is damaged"),
+    ],
+    ids=["pickle", "bomb", "cut"],
+)
+def test_hostile_archives_remove_only_the_traces(runs_to_compare, tmp_path, made, message):
+    tables = compare_changed_run(runs_to_compare, {"test/traces.npz": made(tmp_path / "marker")})
     assert [one["note"].startswith(message) for one in tables["notes"]] == [True]
     assert not (tmp_path / "marker").exists()
 

@@ -101,6 +101,18 @@ def with_alignments(run: Path, right: int, sure: int = 2) -> None:
     path.write_text(json.dumps(stored | {"alignment_counts": rows}))
 
 
+def with_traces(run: Path) -> None:
+    """Add traces: coverage, a fertility that grows with the source position, a position, and weights of two cells."""
+    traces = {}
+    for number, weights in np.load(run / "test" / "alignments.npz").items():
+        rows, columns = weights.shape
+        traces[f"coverage/{number}"] = weights.astype(float).cumsum(0)
+        traces[f"fertility/{number}"] = np.tile(np.arange(columns) / 4, (rows, 1))
+        traces[f"position/{number}"] = np.linspace(1, columns, rows)
+        traces[f"memory_weights/{number}"] = np.tile([0.25, 0.75], (rows, 1, 1))
+    np.savez(run / "test" / "traces.npz", **{name: values.astype(np.float16) for name, values in traces.items()})
+
+
 def metrics(seed: int) -> str:
     rows = ["epoch,step,train/loss,train/tokens_per_second,valid/bleu,valid/loss,valid/perplexity"]
     for step in range(0, 400, 50):

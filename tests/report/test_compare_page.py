@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from heatmaps import check_reading
-from report.folders import with_alignments, write_run
+from report.folders import with_alignments, with_traces, write_run
 
 from nmt.cli.arguments import read_arguments
 from nmt.cli.compare import compare
@@ -29,6 +29,7 @@ def runs(tmp_path_factory):
     (folder / "wide" / "test" / "alignments.npz").write_bytes(b"damaged")
     for name, right in (("additive_s1", 0), ("additive_s2", 1), ("dot", 2), ("wide", 1)):
         with_alignments(folder / name, right)
+    with_traces(folder / "additive_s2")
     write_run(folder / "failed", summary={"status": "failed", "error": "ValueError: nan"})
     settings, _ = read_arguments("compare", [f"output={folder}/compare.html", "resamples=50"], usage="")
     compare([str(folder)], settings)
@@ -175,7 +176,9 @@ def test_very_long_texts_are_compared_as_sets_of_words(page, length, moved_diffe
 
 def test_other_systems_can_be_shown_too(page):
     page.locator("#sentences summary", has_text="Also show").click()
-    page.locator("#sentences label", has_text="wide").locator("input").check()
+    box = page.locator("#sentences label", has_text="wide").locator("input")
+    assert box.bounding_box()["width"] < 30
+    box.check()
     playwright.expect(page.locator("article").first.locator("dd.translation")).to_have_count(3)
 
 
@@ -207,6 +210,22 @@ def test_shown_alignments_equal_the_stored_ones(page, runs):
     word = first.locator(".heatmap tbody th").nth(0).inner_text()
     best = LINES[0][0].split()[stored[0].argmax()]
     assert first.locator(".readout").inner_text().startswith(f"{word} ← {best} 0.")
+
+
+def test_layers_are_drawn_where_a_run_has_traces(page, runs):
+    choose(page, "additive_s2", "dot", "number")
+    article = page.locator("article[data-number='0']")
+    article.get_by_role("button", name="Alignments").click()
+    article.locator(".heatmap").nth(1).wait_for()
+    first, second = article.locator(".heatmaps > div").all()
+    coverage = np.load(runs / "additive_s2" / "test" / "traces.npz")["coverage/0"].astype(float)
+    shown = first.locator(".bar").evaluate_all("all => all.map(one => Number(one.style.getPropertyValue('--share')))")
+    assert np.abs(np.array(shown) - (coverage / coverage.max()).ravel()).max() < 0.001
+    numbers = first.locator(".numbers td").all_inner_texts()
+    assert numbers == ["fertility", *(f"{column / 4:.2f}" for column in range(coverage.shape[1]))]
+    assert first.locator(".cell").count() == 2 * len(coverage)
+    assert len(first.locator(".line polyline").get_attribute("points").split(" ")) == len(coverage)
+    assert second.locator(".bar, .numbers, .line, .cell, .layers").count() == 0
 
 
 def test_words_and_squares_are_read_out_on_hover_and_focus(page):

@@ -1,14 +1,16 @@
 """Run folders are read whole or damaged, and compared setting by setting."""
 
+import base64
 import json
 import re
+import zlib
 from dataclasses import FrozenInstanceError
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from pytorch_lightning.callbacks import ModelCheckpoint
-from report.folders import pairs, write_run
+from report.folders import pairs, with_traces, write_run
 
 from nmt.errors import UserError
 from nmt.report.compare.setting_differences import collect_settings, find_differences, group_seeds, name_systems
@@ -230,6 +232,35 @@ def test_damaged_alignments_are_lost_alone(tmp_path):
     ]
     assert [run.notes for run in runs] == [()] * 4
     assert sorted(alignments["order"]) == list(range(20))
+
+
+def test_traces_are_packed_as_layers_and_damaged_traces_are_lost_alone(tmp_path):
+    runs = load_runs_on_test([write_run(tmp_path / name, seed=seed) for seed, name in enumerate("abcd")])
+    for run in runs[1:]:
+        with_traces(run.folder)
+    (runs[2].folder / "test" / "traces.npz").write_bytes(b"PK\3\4 nothing")
+    np.savez(runs[3].folder / "test" / "traces.npz", **{"coverage/0": np.zeros((1, 1, 1))})
+    packed, notes = pack_alignments(runs, max_bytes=1e6)
+    assert [chunks is None for chunks in packed["layers"]] == [True, False, True, True]
+    assert None not in packed["runs"]
+    assert notes == [
+        (),
+        (),
+        ("traces.npz is damaged: no traces; evaluate it again with traces=true",),
+        ("traces.npz is damaged (ValueError): no traces; evaluate it again with traces=true",),
+    ]
+    stored = np.load(runs[1].folder / "test" / "traces.npz")
+    (chunk,) = (json.loads(zlib.decompress(base64.b64decode(chunk))) for chunk in packed["layers"][1])
+    for number, layers in zip(packed["order"], chunk, strict=True):
+        assert [(layer["name"], layer["kind"]) for layer in layers] == [
+            ("coverage", "map"),
+            ("fertility", "numbers"),
+            ("position", "line"),
+            ("memory_weights", "cells"),
+        ]
+        for layer, values in zip(layers, (stored[f"{layer['name']}/{number}"] for layer in layers), strict=True):
+            expected = {"numbers": values[0], "cells": values[:, 0] if values.ndim == 3 else None}
+            np.testing.assert_allclose(layer["values"], expected.get(layer["kind"], values), atol=0.001)
 
 
 def test_without_room_all_runs_keep_the_alignments_of_the_same_sentences(tmp_path):

@@ -1,13 +1,14 @@
 """Read alignments.npz, the attention of each translated sentence, a few sentences at a time to save memory."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from nmt.report.load.evaluation import Evaluation
 
-MAX_SIZE = 2**26  # bytes of an alignment, uncompressed
+MAX_SIZE = 2**26  # bytes of an array, uncompressed
 MIN_WEIGHT = 0.02  # smaller weights are read as zero
 LOSS = "no alignments; evaluate it again"
 
@@ -17,12 +18,17 @@ def open_alignments(evaluation: Evaluation) -> tuple[NpzFile | None, tuple[str, 
     if not evaluation.alignments.exists():
         has_words = any(sentence.words for sentence in evaluation.sentences)  # a run restored by studies has none
         return None, (f"there is no alignments.npz: {LOSS}",) if has_words else ()
+    return open_archive(evaluation.alignments, LOSS)
+
+
+def open_archive(path: Path, loss: str) -> tuple[NpzFile | None, tuple[str, ...]]:
+    """Open a file with arrays of sentences; if it is damaged, return None and a note of what is lost."""
     try:
-        archive = np.load(evaluation.alignments, allow_pickle=False)
+        archive = np.load(path, allow_pickle=False)
         largest = max(member.file_size for member in archive.zip.infolist())
     except Exception:  # a damaged archive raises errors of many types
-        return None, (f"alignments.npz is damaged: {LOSS}",)
-    return (archive, ()) if largest <= MAX_SIZE else (None, (f"alignments.npz is not of sentences: {LOSS}",))
+        return None, (f"{path.name} is damaged: {loss}",)
+    return (archive, ()) if largest <= MAX_SIZE else (None, (f"{path.name} is not of sentences: {loss}",))
 
 
 def read_alignments(archive: NpzFile, sentences: Sequence[int]) -> tuple[list[np.ndarray] | None, tuple[str, ...]]:

@@ -57,6 +57,7 @@ class Evaluation:
     sentences: list[Sentence]
     digest: str  # of sources and references
     alignments: Path
+    traces: Path
 
     @property
     def hypotheses(self) -> list[str]:
@@ -110,6 +111,7 @@ def read_evaluation(folder: Path) -> Evaluation:
         sentences=sentences,
         digest=compute_digest((one.source, one.reference, *one.further_references) for one in sentences),
         alignments=folder / "alignments.npz",
+        traces=folder / "traces.npz",
     )
     tokenizer = evaluation.tokenization["tokenize"]
     try:

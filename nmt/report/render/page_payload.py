@@ -1,4 +1,4 @@
-"""Pack sentences and alignments into a page: JSON or bytes, compressed, in base64.
+"""Pack sentences, alignments and traces into a page: JSON or bytes, compressed, in base64.
 
 The browser unpacks only what it shows. Alignments come in chunks, first the sentences on which the runs differ most,
 as many as there is room for.
@@ -7,18 +7,22 @@ as many as there is room for.
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.report.load.alignments import open_alignments, read_alignments
 from nmt.report.load.evaluated_runs import EvaluatedRun
-from nmt.report.load.evaluation import Sentence
+from nmt.report.load.evaluation import Evaluation, Sentence
+from nmt.report.load.traces import open_traces, read_traces
+from nmt.translate.layers import to_layers
 
 ALIGNMENT_CHUNK = 25  # sentences
 HYPOTHESIS_CHUNK = 250  # sentences
+LAYER_DIGITS = 3
 BLEU_STEPS = 2  # of sentence BLEU, to one point
 
 
@@ -43,26 +47,69 @@ def pack_scores(scores: np.ndarray) -> str:
 
 
 def pack_alignments(runs: Sequence[EvaluatedRun], max_bytes: float) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
-    """Read and pack alignments until they take `max_bytes`; return them, and the notes of each run.
+    """Read and pack alignments and traces until they take `max_bytes`; return them, and the notes of each run.
 
-    `order` lists the sentences that have alignments; `runs` has the chunks of each run, or null if it has none.
+    `order` lists the sentences that have alignments; `runs` has the chunks of each run, and `layers` those of its
+    traces, or null if it has none.
     """
-    archives, notes = map(list, zip(*(open_alignments(run.evaluation) for run in runs), strict=True))
-    chunks: list[list[str] | None] = [None if archive is None else [] for archive in archives]
+    alignments = [_Chunks(run.evaluation, open_alignments, _pack_weights) for run in runs]
+    layers = [_Chunks(run.evaluation, open_traces, _pack_layers) for run in runs]
     scores = np.stack([run.evaluation.sentence_bleu for run in runs])
     order, count = np.argsort(scores.min(0) - scores.max(0), kind="stable"), 0
-    while count < len(order) and max_bytes > 0 and chunks.count(None) < len(chunks):
+    while count < len(order) and max_bytes > 0 and any(one.chunks is not None for one in alignments):
         numbers = order[count : count + ALIGNMENT_CHUNK].tolist()
         count += len(numbers)
-        for place, (run, archive) in enumerate(zip(runs, archives, strict=True)):
-            if chunks[place] is not None:
-                weights, lost = read_alignments(archive, numbers)
-                if weights is None:
-                    chunks[place], notes[place] = None, lost
-                else:
-                    chunks[place].append(_pack_chunk([run.evaluation.sentences[one] for one in numbers], weights))
-                    max_bytes -= len(chunks[place][-1])
-    return {"order": order[:count].tolist(), "together": ALIGNMENT_CHUNK, "runs": chunks}, notes
+        max_bytes -= sum(one.add(numbers) for one in (*alignments, *layers))
+    content = {
+        "order": order[:count].tolist(),
+        "together": ALIGNMENT_CHUNK,
+        "runs": [one.chunks for one in alignments],
+        "layers": [one.chunks for one in layers],
+    }
+    return content, [(*one.notes, *other.notes) for one, other in zip(alignments, layers, strict=True)]
+
+
+class _Chunks:
+    """The packed sentences of a file of a run; `chunks` is None if the file cannot be read.
+
+    Args:
+        evaluation: The run on the test set.
+        open_file: Return the opened file or None, and notes.
+        pack_sentences: Return the packed sentences of these numbers or None, and notes.
+    """
+
+    def __init__(self, evaluation: Evaluation, open_file: Callable[..., Any], pack_sentences: Callable[..., Any]):
+        self.evaluation, self.pack_sentences = evaluation, pack_sentences
+        self.archive, self.notes = open_file(evaluation)
+        self.chunks: list[str] | None = None if self.archive is None else []
+
+    def add(self, numbers: Sequence[int]) -> int:
+        """Add a chunk of sentences, and return its size."""
+        if self.chunks is None:
+            return 0
+        chunk, lost = self.pack_sentences(self.archive, self.evaluation, numbers)
+        if chunk is None:
+            self.chunks, self.notes = None, lost
+            return 0
+        self.chunks.append(chunk)
+        return len(chunk)
+
+
+def _pack_weights(
+    archive: NpzFile, evaluation: Evaluation, numbers: Sequence[int]
+) -> tuple[str | None, tuple[str, ...]]:
+    weights, lost = read_alignments(archive, numbers)
+    sentences = [evaluation.sentences[number] for number in numbers]
+    return None if weights is None else _pack_chunk(sentences, weights), lost
+
+
+def _pack_layers(
+    archive: NpzFile, evaluation: Evaluation, numbers: Sequence[int]
+) -> tuple[str | None, tuple[str, ...]]:
+    traces, lost = read_traces(archive, evaluation, numbers)
+    if traces is None:
+        return None, lost
+    return pack([[layer.to_dict(LAYER_DIGITS) for layer in to_layers(sentence)] for sentence in traces]), lost
 
 
 def _pack_chunk(sentences: Sequence[Sentence], weights: Sequence[np.ndarray]) -> str:
