@@ -12,7 +12,8 @@ from torch.nn.functional import pad
 from nmt.data.batches import pad_rows
 from nmt.data.vocabulary import PAD, START
 from nmt.model.translator import Examples, Translator
-from nmt.search.beam import Searchable
+from nmt.search.aligned_words import align_to_read_words
+from nmt.search.beam import Hypothesis, Searchable
 
 
 class ForcedScores(NamedTuple):
@@ -36,6 +37,29 @@ def force_decode(model: Searchable, batch: Examples) -> ForcedScores:
         scores.append(log_probabilities.gather(1, next_words[:, None])[:, 0] * counts)
         alignments.append(trace["alignment"].float() * counts[:, None])
     return ForcedScores(torch.stack(scores), torch.stack(alignments))
+
+
+def add_traces(
+    model: Translator, source: Tensor, lengths: Tensor, hypotheses: Sequence[Hypothesis], aligned_word: str
+) -> list[Hypothesis]:
+    """Return the hypotheses with what the model's parts show while they produce them: see `trace_translations`.
+
+    Args:
+        model: The model.
+        source: The padded source words of each hypothesis.
+        lengths: The lengths of the sources, on the CPU.
+        hypotheses: The hypotheses.
+        aligned_word: The word that a step belongs to, as in `Search`.
+    """
+    traces = trace_translations(model, source, lengths, [hypothesis.words for hypothesis in hypotheses])
+    traced = []
+    for hypothesis, trace in zip(hypotheses, traces, strict=True):
+        steps = len(hypothesis.alignment)  # of which the end symbol may not be one
+        trace = {name: values[:steps] for name, values in trace.items()}
+        if aligned_word == "read":
+            trace = {name: align_to_read_words(values) for name, values in trace.items()}
+        traced.append(hypothesis._replace(trace=hypothesis.trace | trace))
+    return traced
 
 
 @torch.inference_mode()

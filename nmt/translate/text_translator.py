@@ -16,7 +16,7 @@ from nmt.data.vocabulary import END, SPECIAL
 from nmt.model.translator import Translator
 from nmt.search.beam import Hypothesis, beam_search
 from nmt.search.ensemble import Ensemble
-from nmt.search.forced_decoding import trace_translations
+from nmt.search.forced_decoding import add_traces
 from nmt.search.settings import Search
 from nmt.translate.alignment import link_words, merge_pieces, merge_trace, sum_pieces
 from nmt.translate.layers import to_layers
@@ -168,26 +168,20 @@ class TextTranslator:
             self.model, source.to(self.device), lengths, search, prefixes=prefixes, candidates=self.candidates
         )
         if traces:
-            nbest = self._add_traces(source.to(self.device), lengths, nbest)
+            nbest = self._add_traces(source.to(self.device), lengths, nbest, search.aligned_word)
         for part, hypotheses in zip(parts, nbest, strict=True):
             part.translations = [
                 self.build_translation(part.words, part.pieces, hypothesis, part.prefix) for hypothesis in hypotheses
             ]
 
     def _add_traces(
-        self, source: torch.Tensor, lengths: torch.Tensor, nbest: list[list[Hypothesis]]
+        self, source: torch.Tensor, lengths: torch.Tensor, nbest: list[list[Hypothesis]], aligned_word: str
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses with what the model's parts show while they produce them."""
         rows = torch.tensor([row for row, hypotheses in enumerate(nbest) for _ in hypotheses])
-        words = [hypothesis.words for hypotheses in nbest for hypothesis in hypotheses]
-        traces = iter(trace_translations(self.model, source[rows.to(source.device)], lengths[rows], words))
-
-        def add(hypothesis: Hypothesis) -> Hypothesis:
-            steps = len(hypothesis.alignment)  # of which the end symbol may not be one
-            further = {name: values[:steps] for name, values in next(traces).items()}
-            return hypothesis._replace(trace=hypothesis.trace | further)
-
-        return [[add(hypothesis) for hypothesis in hypotheses] for hypotheses in nbest]
+        flat = [hypothesis for hypotheses in nbest for hypothesis in hypotheses]
+        traced = iter(add_traces(self.model, source[rows.to(source.device)], lengths[rows], flat, aligned_word))
+        return [[next(traced) for _ in hypotheses] for hypotheses in nbest]
 
     def build_translation(
         self, line: str, source: np.ndarray, hypothesis: Hypothesis, prefix: Sequence[str] = ()

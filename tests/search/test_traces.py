@@ -7,7 +7,9 @@ from compositions import choices, composed
 from random_batches import batch_of, random_rows
 
 from nmt.data.vocabulary import START
-from nmt.search.forced_decoding import trace_translations
+from nmt.search.beam import beam_search
+from nmt.search.forced_decoding import add_traces, trace_translations
+from nmt.search.settings import Search
 
 SOURCES = random_rows([3, 1, 4], 19, seed=1)
 TARGETS = random_rows([2, 5, 1], 23, seed=2)
@@ -83,6 +85,17 @@ def test_traces_are_those_of_the_model_for_each_sentence_alone(coverage):
         assert trace["memory_gate"].shape == (steps, 1, 1)
         for name in trace.keys() - {"coverage"}:
             np.testing.assert_allclose(trace[name].ravel(), expected[name].ravel(), atol=1e-6, err_msg=name)
+
+
+def test_rows_of_traces_belong_to_the_same_words_as_those_of_the_alignment():
+    model, batch = composed("attention=coverage_linguistic"), batch_of(SOURCES, [[4]] * 3)
+    inputs = batch.source, batch.source_lengths
+    for aligned_word in ("predicted", "read"):
+        nbest = beam_search(model, *inputs, Search(beam=2, longest_extra=2, aligned_word=aligned_word))
+        for one in add_traces(model, *inputs, [hypotheses[0] for hypotheses in nbest], aligned_word):
+            before, last = one.trace["coverage"][:-1], len(one.alignment) - (2 if aligned_word == "read" else 1)
+            received = one.trace["coverage"][1 : last + 1] - before[:last]
+            np.testing.assert_allclose(received, one.alignment[1 : last + 1], atol=1e-6)
 
 
 @pytest.mark.parametrize("choice", [*choices("attention"), "additive memory=buffer"])
