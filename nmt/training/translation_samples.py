@@ -1,20 +1,24 @@
-"""Show translations of validation sentences in W&B and TensorBoard, with their alignments as heatmaps."""
+"""Show translations of validation sentences in W&B and TensorBoard, with pictures of alignments and traces."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import Logger
 
+from nmt.data.batches import Batch
 from nmt.data.parallel_text import SIDES
 from nmt.data.vocabulary import END, SPECIAL
+from nmt.search.beam import Hypothesis
+from nmt.search.forced_decoding import add_traces
 from nmt.training.distributed import gather_from_ranks, highest
 from nmt.training.lightning_module import TrainingModule
+from nmt.translate.layers import Layer, to_layers
 
 
 class Sample(NamedTuple):
-    """A translated sentence as text, and its alignment over the pieces of both sides."""
+    """A translated sentence as text, and its alignment and traces over the pieces of both sides."""
 
     source: str
     reference: str
@@ -22,6 +26,7 @@ class Sample(NamedTuple):
     source_pieces: list[str]
     target_pieces: list[str]
     alignment: np.ndarray
+    layers: list[Layer]
 
     @property
     def texts(self) -> list[str]:
@@ -30,10 +35,31 @@ class Sample(NamedTuple):
 
 
 class TranslationSamples(Callback):
-    """Show the first `count` validation sentences, where a logger can show a table or images."""
+    """Show the first `count` validation sentences, where a logger can show a table or images.
 
-    def __init__(self, count: int = 8):
-        self.count = count
+    The first `traced` of them have pictures of their traces too; a picture takes about 0.15 s.
+    """
+
+    def __init__(self, count: int = 8, traced: int = 3):
+        self.count, self.traced = count, traced
+        self.hypotheses: dict[int, Hypothesis] = {}  # with traces, of this rank and the last validation
+
+    def on_validation_epoch_start(self, trainer: Trainer, pl_module: TrainingModule) -> None:
+        """Forget the hypotheses of the validation before."""
+        self.hypotheses = {}
+
+    def on_validation_batch_end(
+        self, trainer: Trainer, pl_module: TrainingModule, outputs: Any, batch: Batch, batch_idx: int, *others: Any
+    ) -> None:
+        """Trace sentences now, because a moving average of the weights leaves the model before the validation ends."""
+        numbers, traced = batch.sentences.tolist(), min(self.count, self.traced)
+        rows = [row for row, number in enumerate(numbers) if number < traced and number in pl_module.translated]
+        if rows and trainer.loggers:
+            hypotheses = [pl_module.translated[numbers[row]] for row in rows]
+            aligned_word = pl_module.validation_search.aligned_word
+            source = batch.source[rows], batch.source_lengths[rows]
+            hypotheses = add_traces(pl_module.model, *source, hypotheses, aligned_word)
+            self.hypotheses |= {numbers[row]: hypothesis for row, hypothesis in zip(rows, hypotheses, strict=True)}
 
     def on_validation_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
         """Gather the sentences from all ranks and give them to the loggers of the first."""
@@ -50,12 +76,13 @@ class TranslationSamples(Callback):
     def _samples(self, module: TrainingModule) -> dict[int, Sample]:
         """Return the samples that this rank translated, by their numbers."""
         sources, references = (module.prepared.words("valid", side) for side in SIDES)
-        numbers = (number for number in range(self.count) if number in module.translated)
-        return {number: _sample(module, number, sources[number], references[number]) for number in numbers}
+        best = {number: module.translated[number] for number in range(self.count) if number in module.translated}
+        best |= self.hypotheses
+        return {number: _sample(module, number, best[number], sources[number], references[number]) for number in best}
 
 
-def _sample(module: TrainingModule, number: int, source: str, reference: str) -> Sample:
-    best, prepared = module.translated[number], module.prepared
+def _sample(module: TrainingModule, number: int, best: Hypothesis, source: str, reference: str) -> Sample:
+    prepared = module.prepared
     languages = prepared.languages
     source_pieces = languages.source.vocabulary.pieces(prepared.split("valid").source[number])
     target_pieces = languages.target.vocabulary.pieces(best.words)
@@ -63,7 +90,8 @@ def _sample(module: TrainingModule, number: int, source: str, reference: str) ->
     source_pieces += [SPECIAL[END]] * (source_length - len(source_pieces))
     target_pieces += [SPECIAL[END]] * (target_length - len(target_pieces))
     translation = languages.target.words(best.words)
-    return Sample(source, reference, translation, source_pieces, target_pieces, best.alignment)
+    layers = to_layers({name: values for name, values in best.trace.items() if name != "alignment"})
+    return Sample(source, reference, translation, source_pieces, target_pieces, best.alignment, layers)
 
 
 def _writer_for(logger: Logger) -> Callable[[Logger, list[Sample], int], None] | None:
@@ -75,16 +103,22 @@ def _writer_for(logger: Logger) -> Callable[[Logger, list[Sample], int], None] |
 def _write_to_wandb(logger: Logger, samples: list[Sample], step: int) -> None:
     logger.log_table("valid/translations", ["source", "reference", "translation"], [one.texts for one in samples])
     for number, sample in enumerate(samples):  # one key each, because W&B shows the images of a list at one size
-        logger.log_image(f"valid/alignment_{number}", [_image(sample)])
+        for name, image in _images(sample):
+            logger.log_image(f"valid/{name}_{number}", [image])
 
 
 def _write_to_tensorboard(logger: Logger, samples: list[Sample], step: int) -> None:
     for number, sample in enumerate(samples):
-        logger.experiment.add_image(f"valid/alignment_{number}", _image(sample), step, dataformats="HWC")
+        for name, image in _images(sample):
+            logger.experiment.add_image(f"valid/{name}_{number}", image, step, dataformats="HWC")
         logger.experiment.add_text(f"valid/translation_{number}", "  \n".join(sample.texts), step)
 
 
-def _image(sample: Sample) -> np.ndarray:
-    from nmt.evaluation.heatmap import draw_heatmap, to_pixels
+def _images(sample: Sample) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield name and pixels of the alignment and of each trace."""
+    from nmt.evaluation.heatmap import draw_heatmap, draw_layer, to_pixels
 
-    return to_pixels(draw_heatmap(sample.source_pieces, sample.target_pieces, sample.alignment))
+    drawn = sample.source_pieces, sample.target_pieces, sample.alignment
+    yield "alignment", to_pixels(draw_heatmap(*drawn))
+    for layer in sample.layers:
+        yield layer.name, to_pixels(draw_layer(*drawn, layer))

@@ -96,10 +96,13 @@ def test_tensorboard_logs_scores_translations_and_alignments(tmp_path, capfd, mo
         "trainer.max_epochs=1",
         "trainer.log_every_n_steps=1",
         "logger=tensorboard",
+        "attention=coverage_fertility",
     )
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
     assert {"train/loss", "valid/bleu", "valid/perplexity"} <= set(events.Tags()["scalars"])
-    assert events.Tags()["images"] == [f"valid/alignment_{number}" for number in range(8)]
+    alignments = {f"valid/alignment_{number}" for number in range(8)}
+    traces = {f"valid/{name}_{number}" for number in range(3) for name in ("coverage", "fertility")}
+    assert set(events.Tags()["images"]) == alignments | traces
     (written,) = events.Tensors("valid/translation_0/text_summary")
     line = next(iter(ToyPairs("valid", 8)))
     assert written.tensor_proto.string_val[0].decode().startswith(f"{line.source}  \n{line.target}  \n")

@@ -1,10 +1,18 @@
 """Callbacks, with stand-ins for a trainer."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
+from compositions import composed
+from random_batches import batch_of
 
+from nmt.data.parallel_text import Sides
+from nmt.search.beam import Hypothesis
+from nmt.search.settings import Search
 from nmt.training.callbacks import MedianPruning, Throughput
 from nmt.training.csv_logger import CsvLogger
 from nmt.training.translation_samples import TranslationSamples
@@ -78,19 +86,57 @@ def test_samples_are_made_only_for_loggers_that_show_them(tmp_path):
     TranslationSamples().on_validation_end(trainer, SimpleNamespace(device=None))  # nothing is asked of it
 
 
+SAMPLES = "nmt.training.translation_samples"
+
+
+def validated(samples, trainer, translated, **module):
+    """Validate in two batches of sentences 7, 0 and 2, and show the samples."""
+    module = SimpleNamespace(device=None, translated=translated, validation_search=Search(), **module)
+    samples.on_validation_epoch_start(trainer, module)
+    for numbers in ([7, 0], [2]):
+        batch = batch_of([[4, 5]] * len(numbers), [[4]] * len(numbers))
+        samples.on_validation_batch_end(trainer, module, None, replace(batch, sentences=torch.tensor(numbers)), 0)
+    samples.on_validation_end(trainer, module)
+
+
+def trainer_with(logger):
+    return SimpleNamespace(sanity_checking=False, is_global_zero=True, loggers=[logger], global_step=1)
+
+
 def test_samples_come_from_all_ranks_in_order(monkeypatch):
     shown = []
     logger = SimpleNamespace(log_table=lambda *given: None)
-    monkeypatch.setattr(
-        "nmt.training.translation_samples._write_to_wandb", lambda logger, sentences, step: shown.extend(sentences)
-    )
-    monkeypatch.setattr("nmt.training.translation_samples._sample", lambda module, number, *lines: number)
-    monkeypatch.setattr("nmt.training.translation_samples.gather_from_ranks", lambda mine: mine | {1: "another rank's"})
-    trainer = SimpleNamespace(sanity_checking=False, is_global_zero=True, loggers=[logger], global_step=1)
+    monkeypatch.setattr(f"{SAMPLES}._write_to_wandb", lambda logger, sentences, step: shown.extend(sentences))
+    monkeypatch.setattr(f"{SAMPLES}._sample", lambda module, number, *lines: number)
+    monkeypatch.setattr(f"{SAMPLES}.gather_from_ranks", lambda mine: mine | {1: "another rank's"})
+    monkeypatch.setattr(f"{SAMPLES}.add_traces", lambda model, source, lengths, hypotheses, aligned_word: hypotheses)
     prepared = SimpleNamespace(words=lambda *of: ["line"] * 9)
-    module = SimpleNamespace(device=None, prepared=prepared, translated={0: "x", 2: "y", 7: "too late"})
-    TranslationSamples(count=3).on_validation_end(trainer, module)
+    translated = {0: "x", 2: "y", 7: "too late"}
+    validated(TranslationSamples(count=3), trainer_with(logger), translated, model=None, prepared=prepared)
     assert shown == [0, "another rank's", 2]
+
+
+def test_the_first_samples_have_a_picture_of_each_trace(monkeypatch):
+    pictures, model = {}, composed("attention=coverage_fertility", "attention/window=local_p", "memory=buffer")
+    logger = SimpleNamespace(
+        log_table=lambda *given: None, log_image=lambda key, images: pictures.update({key: images})
+    )
+    vocabulary = SimpleNamespace(pieces=lambda words: [f"w{word}" for word in words])
+    language = SimpleNamespace(vocabulary=vocabulary, words=lambda words: "a b")
+    prepared = SimpleNamespace(
+        words=lambda *of: ["line"] * 9,
+        languages=Sides(language, language),
+        split=lambda name: Sides([[4, 5]] * 9, None),
+    )
+    alignment = np.full((3, 3), 1 / 3, np.float32)
+    best = Hypothesis(np.array([6, 7]), -1.0, -1.0, np.zeros(3), {"alignment": alignment})
+    translated = dict.fromkeys((0, 2, 7), best)
+    samples = TranslationSamples(count=3, traced=2)  # sentences 0 and 2 are shown, and 0 is traced
+    validated(samples, trainer_with(logger), translated, model=model, prepared=prepared)
+    names = ("coverage", "fertility", "memory_cells", "memory_gate", "memory_weights", "position")
+    alignments = ("valid/alignment_0", "valid/alignment_1")
+    assert sorted(pictures) == sorted((*alignments, *(f"valid/{name}_0" for name in names)))
+    assert all(image.shape[2] == 3 for (image,) in pictures.values())
 
 
 def test_throughput_leaves_out_validations_and_what_follows(monkeypatch):
