@@ -91,6 +91,12 @@ class PreparedCorpus:
         """Return the preprocessed lines of one side of a split."""
         return _read_lines(self.folder / f"{name}.{side}.words")
 
+    def valid_references(self) -> list[list[str]]:
+        """Return the preprocessed translations of the validation text: its target side, then further references."""
+        count = self.about["valid"].get("further_references", 0)  # old entries do not have it
+        further = [_read_lines(self.folder / f"valid.reference_{number}.words") for number in range(count)]
+        return [self.words("valid", "target"), *further]
+
 
 def prepare(
     cache: Path,
@@ -142,6 +148,7 @@ def _write_entry(
     try:
         with PreprocessPool(preprocessing) as pool:
             about = {"valid": _write_words(draft, "valid", pool.preprocess(valid))}
+            about["valid"]["further_references"] = _write_references(draft, valid, pool)
             readable, about["unread_tests"] = _read_tests(pool, tests)
             leaks = LeakSearch({"valid": _read_word_pairs(draft, "valid")} | readable)
             about["train"] = _write_words(draft, "train", leaks.watch(pool.preprocess(train)))
@@ -190,6 +197,17 @@ def _write_words(folder: Path, split: str, pairs: Iterable[SentencePair]) -> dic
             for file, text in zip(files, pair, strict=True):
                 file.write(text + "\n")
     return {"pairs": written, "blank_pairs_dropped": blank}
+
+
+def _write_references(folder: Path, valid: Pairs, pool: PreprocessPool) -> int:
+    """Write the further references of the pairs that `_write_words` wrote; return the number of their files."""
+    further = valid.further_references()
+    kept = [bool(pair.source and pair.target) for pair in pool.preprocess(valid)] if further else []
+    for number, lines in enumerate(further):
+        words = [pool.preprocessing.target(line) for line, keep in zip(lines, kept, strict=True) if keep]
+        text = "".join(f"{line}\n" for line in words)
+        (folder / f"valid.reference_{number}.words").write_bytes(text.encode("utf-8"))
+    return len(further)
 
 
 def _read_word_pairs(folder: Path, split: str) -> list[tuple[str, str]]:

@@ -39,7 +39,7 @@ class Pairs:
         raise NotImplementedError
 
     def further_references(self) -> list[list[str]]:
-        """Return more translations of a test set: for each of them a list with a line a pair."""
+        """Return further translations of the target side: for each of them a list with a line a pair."""
         return []
 
     def gold(self) -> list[Gold] | None:
@@ -56,7 +56,7 @@ class FilePairs(Pairs):
         empty_side: What to do with a pair of which one side is blank: `error` or `drop`.
         alignments: A file of gold links, a line a pair: `i-j` is sure, `ipj` possible.
         alignments_base: The first position in `alignments`: 0 or 1.
-        references: Files of further translations, a line a pair, for test sets.
+        references: Files of further translations, a line a pair, for validation and test sets.
     """
 
     def __init__(
@@ -76,8 +76,9 @@ class FilePairs(Pairs):
         self.references = [Path(file) for file in ([references] if isinstance(references, str) else references)]
 
     def identity(self) -> object:
-        """Return the digests of both files."""
-        return {"files": [file_identity(self.source), file_identity(self.target)], "empty_side": self.empty_side}
+        """Return the digests of all files with text."""
+        files = {"files": [file_identity(self.source), file_identity(self.target)], "empty_side": self.empty_side}
+        return files | ({"references": [file_identity(file) for file in self.references]} if self.references else {})
 
     def __iter__(self) -> Iterator[SentencePair]:
         self.blank = 0

@@ -109,8 +109,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
     def on_validation_epoch_start(self) -> None:
         """Reset what a validation adds up."""
         self.totals = torch.zeros(3, dtype=torch.float64)  # what perplexity.compute_totals returns
-        self.references = self.prepared.words("valid", "target")
-        self.reference_words = perplexity.count_words(self.references)
+        self.reference_words = perplexity.count_words(self.prepared.words("valid", "target"))
         self.translated, self.batches = {}, []
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
@@ -130,7 +129,8 @@ class TrainingModule(pytorch_lightning.LightningModule):
         language = self.prepared.languages.target
         texts = gather_from_ranks({number: language.words(best.words) for number, best in self.translated.items()})
         numbers = sorted(texts)  # all, unless trainer.limit_val_batches cuts the set
-        bleu = corpus_bleu([texts[number] for number in numbers], [self.references[number] for number in numbers])
+        references = [[lines[number] for number in numbers] for lines in self.prepared.valid_references()]
+        bleu = corpus_bleu([texts[number] for number in numbers], references)
         scores = perplexity.compute_scores(sum_over_ranks(self.totals, self.device)) | {"bleu": bleu.score}
         self.log_dict({f"valid/{name}": value for name, value in scores.items()}, prog_bar=True, rank_zero_only=False)
 

@@ -96,6 +96,24 @@ def test_preprocessed_validation_text_is_stored(tmp_path):
     assert entry.words("valid", "target") == ["it &apos;s so ."]
 
 
+def test_further_references_of_the_validation_text_are_stored_for_its_pairs(tmp_path):
+    train = corpus(tmp_path, "train", [("a b", "x")])
+    corpus(tmp_path, "valid", [("A B", "X, Y"), ("\x07", "x"), ("a", "x")])  # preprocessing leaves nothing of \x07
+    files = [str(tmp_path / f"valid.{side}") for side in ("src", "tgt", "other", "third")]
+    (tmp_path / "valid.other").write_text("X; y\ngone\n\n", encoding="utf-8")
+    (tmp_path / "valid.third").write_text("Y!\ngone\nX\n", encoding="utf-8")
+
+    def prepare_with(*references):
+        valid = FilePairs(*files[:2], references=references)
+        sides = Sides(MOSES, MOSES)
+        return prepare(tmp_path, train=train, valid=valid, tests={}, preprocessing=sides, vocabulary=WORDS)
+
+    entry = prepare_with(*files[2:])
+    assert entry.valid_references() == [["x , y", "x"], ["x ; y", ""], ["y !", "x"]]
+    assert prepare_with().valid_references() == [["x , y", "x"]]
+    assert prepare_with(files[2]).text_digest != entry.text_digest
+
+
 def test_bad_corpus_leaves_no_cache_entry(tmp_path):
     with pytest.raises(DataError, match=r"train\.tgt, line 2: empty"):
         prepared(tmp_path, train=[("a", "x"), ("b", "")])

@@ -210,6 +210,25 @@ def test_the_loss_makes_up_for_the_batches_lightning_divides_by(normalize, first
     assert loss.item() == pytest.approx(factor * model.loss(batch).objective.item())
 
 
+def test_validation_bleu_uses_every_reference_of_a_sentence():
+    references = [["a b c d", "x y z"], ["a b c d e", "q r s t"]]
+    prepared = SimpleNamespace(
+        words=lambda split, side: references[0],
+        valid_references=lambda: references,
+        languages=SimpleNamespace(target=SimpleNamespace(words=" ".join)),
+    )
+    logged = {}
+    module = SimpleNamespace(prepared=prepared, trainer=SimpleNamespace(sanity_checking=False), device="cpu")
+    module.log_dict = lambda scores, **_: logged.update(scores)
+    TrainingModule.on_validation_epoch_start(module)
+    module.totals += 1
+    module.translated = {
+        number: SimpleNamespace(words=words.split()) for number, words in ((1, "q r s t"), (0, "a b c d e"))
+    }
+    TrainingModule.on_validation_epoch_end(module)
+    assert logged["valid/bleu"] == pytest.approx(100)
+
+
 def drawn_by(rank: int, *, step: int = 0, stored: torch.Tensor | None = None) -> list[float]:
     """Return what a rank draws first when training starts or resumes."""
     torch.manual_seed(5)
