@@ -70,7 +70,7 @@ def longer_than(
     resamples: int = 1000,
     seed: int = 1,
 ) -> list[LengthBucket]:
-    """Return the buckets of all sources longer than 0, 10, 20, … words; each contains the next (Tu 2016)."""
+    """Return the buckets of all sources longer than 0, 10, 20, … words; each contains the next (Meng 2016 Figure 4)."""
     selected = [(f">{bound}", np.array(source_lengths) > bound) for bound in bounds]
     return _make_buckets(
         [(name, mask) for name, mask in selected if mask.any()], source_lengths, statistics, resamples, seed

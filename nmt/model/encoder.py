@@ -34,7 +34,7 @@ class Encoder(nn.Module):
         annotation_size: size of h_j, of both directions together.
         layers: number of layers.
         bidirectional: also read the source from right to left.
-        reverse: read the source from right to left only, as Luong 2015 §4.1 does.
+        reverse: read the source from right to left only, as Luong 2015 §4.2 does.
         dropout: on the input of each layer above the first, never on the recurrence (Zaremba 2015).
         annotation_dropout: on the annotations h_j.
     """

@@ -1,4 +1,4 @@
-"""Replace unknown words by what the alignment points to (Luong 2015 §4.1; Sankaran 2016 §6.2)."""
+"""Replace unknown words by what the alignment points to (Luong 2015 §4.2; Sankaran 2016 §6.2)."""
 
 from collections.abc import Callable
 

@@ -122,7 +122,7 @@ class Location(nn.Module):
 
     A sentence of J words uses the weights of the first J rows (footnote 6). `weights: exponential` keeps them as they
     are, as the paper does; a softmax of these energies makes their sum 1. Words beyond the last row get no attention.
-    Row 1 is the first word's. In the paper's code the last row is, because it reverses a source and pads its beginning.
+    Row 1 is the first word's. In nmt.hybrid the last row is, because it reverses a source and pads its beginning.
     """
 
     bias_size = 1
