@@ -236,6 +236,13 @@ def test_a_recipe_has_its_papers_search_and_says_where_it_is_from(name):
     assert config.paper.departures.search.startswith("not said in the paper; ")
 
 
+@pytest.mark.parametrize("name", recipes())
+def test_a_recipe_keeps_rare_words_or_says_that_it_does_not(name):
+    config = compose_recipe(name)  # data=toy, which leaves out words that occur fewer than five times
+    if config.data.vocabulary.kind == "words" and config.data.vocabulary.minimum_count != 1:
+        assert "data.vocabulary.minimum_count" in config.paper.departures.vocabulary
+
+
 @pytest.mark.parametrize("name", [name for name in recipes() if name.startswith("wang2016/")])
 def test_recipes_of_wang_2016_predict_words_with_a_maxout_layer(name):
     """Wang 2016 §3, Prediction (eq. 9)."""
