@@ -1,9 +1,12 @@
 """Errors that a user can fix: one line with what is wrong, where, and what to type."""
 
 import re
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+
+PACKAGE = str(Path(__file__).parent)
 
 
 class UserError(Exception):
@@ -42,3 +45,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or the name of its class if the message is empty."""
     return re.sub(r"\s+", " ", str(error).strip().split("\n")[0]) or type(error).__name__
+
+
+def locate_error(error: BaseException, skip: str = "") -> str | None:
+    """Return file, line and reason of an error in the code of this package, or None if it is from outside.
+
+    Args:
+        error: The error.
+        skip: A file whose own lines do not count.
+    """
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if frame.filename.startswith(PACKAGE) and frame.filename != skip]
+    if not ours:
+        return None
+    return f"{ours[-1].filename}, line {ours[-1].lineno}: {type(error).__name__}: {first_line(error)}"

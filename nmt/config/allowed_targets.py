@@ -1,16 +1,12 @@
 """Check what a stored configuration names and refers to: to open a run must not run, fetch or reveal anything else."""
 
+import importlib
 import re
-import traceback
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-import hydra.utils
+from nmt.errors import UserError, first_line, locate_error
 
-from nmt.errors import UserError, first_line
-
-PACKAGE = str(Path(__file__).parents[1])
 ALLOWED = ("nmt.model.", "nmt.data.", "torch.nn.init.")
 SECTIONS = ("model", "data", "search")  # of a stored configuration these are read, and the sections they refer to
 # Stored settings may refer to each other, to computed sizes and to the place of the data. They may not refer to other
@@ -62,24 +58,16 @@ def _find_refusal(target: str) -> str | None:
     refusal = f"refused, because a run may only name {'…, '.join(ALLOWED)}…"
     if not target.startswith(ALLOWED):
         return refusal
+    module, _, name = target.rpartition(".")
     try:
-        named = hydra.utils.get_object(target)
+        named = getattr(importlib.import_module(module), name)
     except Exception as error:
-        cause = error.__cause__ or error
-        return locate_import_error(cause) or f"{refusal}; there is no such class ({first_line(cause)})"
+        if (place := locate_error(error, skip=__file__)) is not None:
+            return place
+        fix = "Fix: correct the name, or put back the code of the run"
+        return f"refused, because there is no such class ({first_line(error)}). {fix}"
     # The place of the definition counts, because nmt.model.encoder.torch.hub.load begins like a name of this project.
     # Only classes of this package are allowed, because its functions also fetch, write and remove files.
     module = str(getattr(named, "__module__", None))
     is_allowed = module == "torch.nn.init" or (isinstance(named, type) and module.startswith(ALLOWED))
     return None if is_allowed else refusal
-
-
-def locate_import_error(error: BaseException) -> str | None:
-    """Return file, line and reason of a failed import of this project, or None if the error is from outside it."""
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if frame.filename.startswith(PACKAGE) and frame.filename != __file__]
-    if not ours:
-        return None
-    return f"{ours[-1].filename}, line {ours[-1].lineno}: {type(error).__name__}: {first_line(error)}"

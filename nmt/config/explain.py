@@ -25,19 +25,18 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from nmt.config.allowed_targets import locate_import_error
 from nmt.config.diff import flatten_settings
 from nmt.config.overrides import MULTIRUN, quote_value
 from nmt.config.schema import CONF_DIR, list_choices
-from nmt.errors import UserError, did_you_mean, first_line
+from nmt.errors import UserError, did_you_mean, first_line, locate_error
 
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
 def explain(error: BaseException) -> str:
-    """Return one line: an explanation, or the library's own text."""
+    """Return one line: an explanation, or where in the package the error arose, and the library's own text."""
     *_, cause = _list_causes(error)
-    return find_explanation(error) or f"{type(cause).__name__}: {first_line(cause)}"
+    return find_explanation(error) or locate_error(cause) or f"{type(cause).__name__}: {first_line(cause)}"
 
 
 def find_explanation(error: BaseException) -> str | None:
@@ -136,7 +135,7 @@ def _section(error: InstantiationException) -> str:
 
 def _bad_target(error: InstantiationException, match: re.Match) -> str:
     *_, cause = _list_causes(error)
-    reason = locate_import_error(cause) or f"cannot be imported ({first_line(cause)})"
+    reason = locate_error(cause) or f"cannot be imported ({first_line(cause)})"
     return f"{_section(error)}._target_={match[1]}: {reason}"
 
 

@@ -300,7 +300,7 @@ def test_hints_for_unknown_keys(arguments, hint, monkeypatch):
 def test_a_failed_import_of_this_project_names_file_and_line(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text("import torch\nimport not_there\n")
     monkeypatch.setattr("nmt.model.__path__", [str(tmp_path)])
-    monkeypatch.setattr("nmt.config.allowed_targets.PACKAGE", str(tmp_path))
+    monkeypatch.setattr("nmt.errors.PACKAGE", str(tmp_path))
     with pytest.raises(Exception) as raised:  # noqa: PT011, Hydra's own
         build(_target_="nmt.model.mine.Mine")
     assert explain(raised.value).startswith(f"encoder._target_=nmt.model.mine.Mine: {tmp_path}/mine.py, line 2: ")

@@ -23,7 +23,7 @@ MISTAKES = {
     "-m attention=dot,additive seed.foo=1": "seed.foo: (?!.*swept)",
     "-m attention=dot,additive trainer.max_epoch=1": "trainer.max_epoch: no such key (?!.*swept)",
     "attention=none attention/window=local_m": "attention/window: the chosen attention has no window. Fix: leave",
-    "attention.window.half_width=3": r".*: attention.window is not chosen. Fix: attention/window=local_m\|local_p$",
+    "attention.window.half_width=3": r".*: attention.window is not chosen. Fix: attention/window=local_m\|",
     "attention=local_p attention.window.half_width=0": "attention.window.half_width=0: must be at least 1",
     "attention=interactive attention.writing.shared=false attention/window=local_m": "attention.writing.shared=false",
     "attention=temporal attention.history.window=-1": "attention.history.window=-1: must be at least 0, or null",
@@ -46,7 +46,7 @@ MISTAKES = {
     "encoder.dropout=-0.1": "encoder.dropout=-0.1: must be from 0 to 1$",
     "trainer.max_epochs=2.5": "trainer.max_epochs=2.5: must be a whole number; the default is 20$",
     "score_test=1": "score_test=1: must be true or false; the default is false$",
-    "attention.score._target_=nmt.model.attention.score.Mine": ".*Mine: refused, because .* no such class",
+    "attention.score._target_=nmt.model.attention.score.Mine": ".*Mine: refused, .* no such class .* Fix: correct",
     "+callbacks.mine={_target_:nope.Nope}": r"callbacks.mine._target_=nope.Nope: cannot be imported \(No module",
     "schedule._target_=nmt.nope": r"schedule._target_=nmt.nope: cannot be imported \(No module named 'nmt.nope'\)$",
     "attention.score=dot": "attention.score=dot: dot is a choice of a group. Fix: attention/score=dot$",
@@ -220,12 +220,31 @@ def test_a_failed_import_of_a_callback_names_file_and_line(tmp_path, capfd, monk
     mine = tmp_path / "mine.py"
     mine.write_text('"""A callback."""\nimport nopackage\n')
     monkeypatch.setattr("nmt.__path__", [*nmt.__path__, str(tmp_path)])
-    monkeypatch.setattr("nmt.config.allowed_targets.PACKAGE", str(tmp_path))
+    monkeypatch.setattr("nmt.errors.PACKAGE", str(tmp_path))
     arguments = ("size=tiny", "+callbacks.mine={_target_:nmt.mine.Mine}", f"hydra.run.dir={tmp_path}/run")
     status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
     assert (
         f"error: callbacks.mine._target_=nmt.mine.Mine: {mine}, line 2: ModuleNotFoundError: No module named" in stderr
+    )
+
+
+def test_an_error_in_a_mechanism_names_file_and_line(tmp_path, capfd, monkeypatch):
+    broken = tmp_path / "broken_score.py"
+    broken.write_text(
+        "from nmt.model.attention.score import Dot\n"
+        "class Mine(Dot):\n"
+        "    def energies(self, queries, keys, bias=None):\n"
+        "        return queries @ keys\n"
+    )
+    monkeypatch.setattr("nmt.model.__path__", [*nmt.model.__path__, str(tmp_path)])
+    monkeypatch.setattr("nmt.errors.PACKAGE", str(tmp_path))
+    settings = ("attention=dot", "attention.score._target_=nmt.model.broken_score.Mine", "data.train.count=50")
+    arguments = ("size=tiny", "debug=steps", *settings, f"hydra.run.dir={tmp_path}/run")
+    status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert re.search(
+        rf"^error: {re.escape(str(broken))}, line 4: RuntimeError: Expected size for", stderr, re.MULTILINE
     )
 
 
@@ -279,7 +298,11 @@ def test_an_unexpected_error_names_the_log_with_the_traceback(tmp_path, capfd, m
     status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
     last = stderr.strip().split("\n")[-1]
     assert status == 1
-    assert last == f"error: ZeroDivisionError: division by zero (traceback: {tmp_path}/train.log)"
+    assert re.fullmatch(
+        rf"error: .*/training/experiment.py, line \d+: ZeroDivisionError: division by zero "
+        rf"\(traceback: {tmp_path}/train.log\)",
+        last,
+    )
     assert "make_trainer" in (tmp_path / "train.log").read_text()
 
 

@@ -221,7 +221,9 @@ def test_a_stored_configuration_runs_no_foreign_code(checkpoint, tmp_path, targe
     arguments = json.loads(json.dumps(RUNS[target]).replace("MARKER", str(marker)))
     node = nest({"_target_": target, **arguments}, how)
     of_model, of_data = PLACES[len(target) % len(PLACES)]
-    with pytest.raises(UserError, match=r"_target_=.*: refused, because a run may only name nmt\.model\.") as refused:
+    with pytest.raises(
+        UserError, match=r"_target_=.*: refused, because (a run may only name nmt\.model\.|there is no such class)"
+    ) as refused:
         TrainedRun(write_crafted_checkpoint(checkpoint, tmp_path / "a.ckpt", of_model, node))
     assert f"_target_={target}: refused" in str(refused.value)
     assert "a.ckpt" in str(refused.value)
@@ -266,7 +268,7 @@ def test_every_target_in_conf_is_allowed():
 def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path, monkeypatch, text, error):
     (tmp_path / "mine.py").write_text(text)
     monkeypatch.setattr("nmt.model.__path__", [str(tmp_path)])
-    monkeypatch.setattr("nmt.config.allowed_targets.PACKAGE", str(tmp_path))
+    monkeypatch.setattr("nmt.errors.PACKAGE", str(tmp_path))
     with pytest.raises(UserError) as raised:
         check_targets({"_target_": "nmt.model.mine.Mine"})
     assert str(raised.value) == f"model._target_=nmt.model.mine.Mine: {tmp_path}/mine.py, {error}"
