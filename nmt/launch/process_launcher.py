@@ -99,6 +99,7 @@ class ProcessLauncher(Launcher):
         """Return what writes the paper's table that the sweep makes, if it makes one."""
         if not self.config.tabulated:
             return lambda jobs, states: None
+        tabulated = OmegaConf.to_container(self.config.tabulated)
         papers = [OmegaConf.to_container(config.paper) if config.paper else {} for config in self.configs]
 
         def write(jobs: Sequence[Job], states: Sequence[str]) -> None:
@@ -106,7 +107,7 @@ class ProcessLauncher(Launcher):
                 Entry(paper, config.seed, job.folder, state, job.overrides)
                 for paper, config, job, state in zip(papers, self.configs, jobs, states, strict=True)
             ]
-            write_table(folder, self.config.tabulated, entries)
+            write_table(folder, tabulated, entries)
 
         return write
 

@@ -142,6 +142,10 @@ ROWS = {
     "meng2016/nn_cover_80": ("Additive NeuralGRU", (0.0, 0.5), {"max_length": 80, "coverage": 10}),
     "meng2016/nmt_ia_80": ("Additive Interactive", (0.0, 0.5), {"stage": STAR_80, "max_length": 80}),
 }  # fmt: skip
+SCORES = {  # of the papers, as evaluation and table.md call them
+    "perplexity", "bleu", "bleu_nist", "bleu_tokenized", "bleu_unknown_replaced", "brevity_penalty", "tb",
+    "aer", "saer", "alignment_precision", "alignment_recall", "alignment_f1",
+}  # fmt: skip
 PARTS = ("score", "window", "history", "coverage", "writing")
 ROW_KEYS = {
     "reverse": "encoder.reverse",
@@ -271,6 +275,14 @@ def test_every_table_contains_exactly_the_rows_that_name_it():
         assert sorted(rows) == sorted(
             row for row in recipes() if row.startswith(paper) and table in compose_recipe(row).paper.rows
         )
+        names = [compose_recipe(row).paper.rows[table] for row in rows]
+        listed = config.tabulated.get("rows", names)
+        assert [row for row in listed if isinstance(row, str)] == names
+        others = [row for row in listed if not isinstance(row, str)]
+        assert all({"row", "figures"} <= row.keys() <= {"row", "figures", "output"} for row in others)
+        figures = [row.figures for row in others] + [compose_recipe(row).paper.get("figures", {}) for row in rows]
+        assert {score for of_row in figures for of_test in of_row.values() for score in of_test} <= SCORES
+        assert set(config.tabulated.scores) <= SCORES
 
 
 @pytest.mark.slow

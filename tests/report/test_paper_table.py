@@ -17,9 +17,9 @@ def entry(folder, figures: dict, row: str = "Base", seed: int = 1, status: str =
     return Entry({"rows": {"table2": row}, "figures": figures}, seed, folder, status)
 
 
-def write_and_read(folder, *entries: Entry) -> tuple[dict, list[list[str]]]:
+def write_and_read(folder, *entries: Entry, **tabulated) -> tuple[dict, list[list[str]]]:
     """Write the table; return table.json, and the cells of table.md."""
-    write_table(folder, TABLE, entries)
+    write_table(folder, TABLE | tabulated, entries)
     lines = (folder / "table.md").read_text(encoding="utf-8").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
     return json.loads((folder / "table.json").read_text(encoding="utf-8")), rows
@@ -107,6 +107,55 @@ def test_our_scores_stand_beside_the_figures_of_the_paper(tmp_path):
         f"Linguistic, {other_bleu:.2f}, , 5.00, , , , all 66.3, 1, ",
         "Neural, , , , , , , , , waiting",
     ]
+
+
+def test_rows_stand_in_the_papers_order_with_systems_that_the_sweep_does_not_train(tmp_path):
+    aligned, translated = {"all": {"aer": 39.0}}, {"MT06": {"bleu": 32.47}}
+    entries = [
+        entry(tmp_path / "waiting", {"all": {"aer": 54.67, "saer": 67.0}}, row="Base", status="waiting"),
+        entry(tmp_path / "mine", {}, row="Mine", status="waiting"),  # is not listed
+        entry(tmp_path / "failed", aligned | translated, row="Coverage", status="failed"),
+    ]
+    listed = [{"row": "Moses", "figures": {"all": {"aer": 32.0}}}, "Coverage", "Not swept", "Base"]
+    _, rows = write_and_read(tmp_path, *entries, rows=listed, scores=["aer"])
+    assert [", ".join(row) for row in (rows[0], *rows[2:])] == [
+        "system, BLEU, perplexity, AER, the paper's, n, ",
+        "Moses, , , , all 32.0, , ",
+        "Coverage, , , , all 39.0, , failed",
+        "Base, , , , all 54.67, , waiting",
+        "Mine, , , , , , waiting",
+    ]
+
+
+def test_a_row_of_an_ensemble_has_the_scores_of_its_evaluation_in_the_folder_of_the_sweep(tmp_path):
+    runs = [write_run(tmp_path / f"seed={seed}", seed=seed, mistakes=0.3) for seed in (1, 2)]
+    entries = [entry(run, {}, seed=seed) for seed, run in enumerate(runs, start=1)]
+    listed = ["Base", {"row": "+ Ensemble", "figures": {"WMT": {"bleu": 26.99}}, "output": "two"}]
+    _, rows = write_and_read(tmp_path, *entries, rows=listed)
+    assert rows[3] == ["+ Ensemble", "", "WMT 26.99", "", "", "evaluate.py output=…/two"]
+    evaluate(tmp_path / "two", "test", pairs(20), 0.1, np.random.default_rng(1))
+    bleu = change_scores(tmp_path / "two")["bleu"]["score"]
+    _, rows = write_and_read(tmp_path, *entries, rows=listed)
+    assert rows[3] == ["+ Ensemble", f"{bleu:.2f}", "WMT 26.99", "5.00", "1", ""]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "scores", "cells"),
+    [
+        ("keep", {"bleu_tokenized": 18.0}, ["18.00", ""]),
+        ("translate", {"bleu_tokenized": 20.0, "bleu_unknown_kept": 18.0}, ["18.00", "20.00"]),
+        ("copy", {"bleu_tokenized": 18.0}, ["18.00", "18.00"]),  # there was no unknown word
+    ],
+)
+def test_bleu_before_and_after_unknown_words_were_replaced_are_two_columns(tmp_path, unknown, scores, cells):
+    folder = write_run(tmp_path / "seed=1")
+    change_scores(folder, **scores)
+    path = folder / "test" / "scores.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"unknown": unknown}))
+    figures = {"WMT": {"bleu_tokenized": 18.6, "bleu_unknown_replaced": 20.5}}
+    _, rows = write_and_read(tmp_path, entry(folder, figures))
+    assert rows[0][3:7] == ["bleu tokenized", "the paper's", "bleu unknown replaced", "the paper's"]
+    assert rows[2][3:7] == [cells[0], "WMT 18.6", cells[1], "WMT 20.5"]
 
 
 @pytest.mark.parametrize("paper", [None, {"rows": {"table1": "Base"}}])
