@@ -135,8 +135,8 @@ class Translator(nn.Module):
         penalty = self.decoder.attention.penalty
         return penalty is not None and penalty.needs_links
 
-    def unroll(self, batch: Examples, *, keep_trace: bool = False) -> DecoderOutputs:
-        """Run the decoder over the given target words; the trace is empty unless it is kept."""
+    def unroll(self, batch: Examples, *, trace_names: tuple[str, ...] | None = ()) -> DecoderOutputs:
+        """Run the decoder over the given target words, and keep these values of the trace; None: all."""
         bound, state = self.begin(self.encode(batch.source, batch.source_lengths))
         embedded = self.embedding_dropout(self.target_embedding(batch.target_input))
         inputs = self.decoder.prepare(embedded)
@@ -145,7 +145,7 @@ class Translator(nn.Module):
         for parts in zip(*(part.unbind(0) for part in inputs), strict=True):
             step_features, trace, state = self.decoder.step(type(inputs)(*parts), state, bound)
             features.append(step_features)
-            traces.append(trace if keep_trace else {})
+            traces.append(trace if trace_names is None else {name: trace[name] for name in trace_names})
         stacked_trace = {name: torch.stack([trace[name] for trace in traces]) for name in traces[0]}
         return DecoderOutputs(embedded, Features(*map(torch.stack, zip(*features, strict=True))), stacked_trace)
 
@@ -156,7 +156,7 @@ class Translator(nn.Module):
         The attention's penalty, if it has one, is added to the objective.
         """
         penalty = self.decoder.attention.penalty
-        outputs = self.unroll(batch, keep_trace=penalty is not None)
+        outputs = self.unroll(batch, trace_names=("alignment", *penalty.needs) if penalty else ())
 
         def drop_padding(steps: Tensor) -> Tensor:
             return steps.flatten(0, 1).index_select(0, batch.target_index)
@@ -166,7 +166,7 @@ class Translator(nn.Module):
         )
         candidates = batch.candidates if self.training else None
         loss = self.output.loss(vectors, batch.target_words, smoothing, candidates)
-        if penalty is None:
+        if not penalty:
             return loss
         return loss._replace(objective=loss.objective + penalty(outputs.trace, _unpadded(batch), batch.links))
 

@@ -58,7 +58,7 @@ def attention_on_links_after_training(weight, kind, folder):
         optimizer.zero_grad()
         model.loss(batch).objective.backward()
         optimizer.step()
-    attention = (model.unroll(batch, keep_trace=True).trace["alignment"] * batch.links).sum(2)
+    attention = (model.unroll(batch, trace_names=None).trace["alignment"] * batch.links).sum(2)
     return attention[batch.links.sum(2) > 0].mean().item()
 
 

@@ -361,7 +361,7 @@ def test_losses_traces_and_gradients_equal_a_literal_loop(overrides):
     expected_loss = sum(nats for nats, _, _ in references)
     loss = model.loss(batch).objective
     torch.testing.assert_close(loss, expected_loss)
-    trace = model.unroll(batch, keep_trace=True).trace
+    trace = model.unroll(batch, trace_names=None).trace
     for sentence, (_, attention_trace, literal_memory) in enumerate(references):
         expected_trace = reference_trace(attention_trace, literal_memory)
         assert expected_trace.keys() == trace.keys() - {"context_gate"}

@@ -32,7 +32,7 @@ def log_probabilities(model, sources, targets):
     """Return log p (sentences, target, vocabulary) and alignments (sentences, target, source), teacher-forced."""
     batch = batch_of(sources, targets)
     with torch.no_grad():
-        unrolled = model.unroll(batch, keep_trace=True)
+        unrolled = model.unroll(batch, trace_names=None)
         logits = model.output(model.decoder.readout(unrolled.features.state, unrolled.words, unrolled.features.context))
     return logits.log_softmax(-1).transpose(0, 1), unrolled.trace["alignment"].transpose(0, 1)
 

@@ -34,7 +34,7 @@ def plain_and_extended(*overrides: str, plain: tuple[str, ...] = ()):
 
 def trace_of(model, batch=BATCH):
     with torch.no_grad():
-        return model.unroll(batch, keep_trace=True).trace
+        return model.unroll(batch, trace_names=None).trace
 
 
 def assert_same_loss(first, second):
