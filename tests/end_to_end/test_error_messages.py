@@ -123,7 +123,7 @@ MISTAKES = {
     "ckpt_path=README.md": r"ckpt_path=README.md: cannot be loaded as a checkpoint \(File is not a zip file\)",
     "init_from=/nowhere": "init_from: run=/nowhere: no such folder or checkpoint",
     "table=tu2016_table1": r"table: none is chosen by default. Fix: add a choice with \+table=…$",
-    "+table=tu2016": "table=tu2016: no such choice .*Fix: choose luong2015_table1",
+    "+table=tu2016": "table=tu2016: no such choice .*Fix: choose luong2015_footnote15, luong2015_table1",
     "hydra.run.dir=": "hydra.run.dir=: names no folder. Fix: leave it out, or name one$",
     "hydra.run.dir=README.md": r"hydra.run.dir=README.md: cannot be written \(File exists\)$",
     "hydra.run.dir=README.md/a/b": r"hydra.run.dir=README.md/a/b: cannot be written \(Not a directory\)$",
