@@ -111,13 +111,12 @@ def measure_peer(system: str, options: argparse.Namespace) -> dict:
 def measure_ours(options: argparse.Namespace) -> dict:
     """Train as `train.py` does, with Lightning, callbacks and CSV logging, but without validation."""
     import pytorch_lightning
-    import torch
+
+    from nmt.training.experiment import make_module, make_trainer, with_vocabulary_sizes
+    from nmt.training.process_setup import set_up_process
 
     config, data = compose(options)
-    torch.set_num_threads(options.threads)
-    pytorch_lightning.seed_everything(1, verbose=False)
-    from nmt.training.experiment import make_module, make_trainer, with_vocabulary_sizes
-
+    set_up_process(config)
     with tempfile.TemporaryDirectory() as folder:
         corpus = data.prepare()
         module = make_module(with_vocabulary_sizes(config, corpus), corpus, Path(folder))
@@ -172,6 +171,7 @@ def compose(options: argparse.Namespace) -> tuple:
         f"size={options.size}",
         f"trainer={trainer}",
         f"trainer.max_steps={options.updates}",
+        f"threads={options.threads}",
         "trainer.limit_val_batches=0",
     ]
     overrides += [
@@ -299,7 +299,7 @@ def preprocessed_lines(data) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     files = {"train": data.train_files, "valid": data.valid_files, "test": data.tests[data.test]}
     for name, pair in files.items():
         with PreprocessPool(data.preprocessing) as workers:
-            yield name, [line for _, line in workers.preprocess(data.reader(**pair))]
+            yield name, list(map(tuple, workers.preprocess(data.reader(**pair))))
 
 
 def print_table(rounds: list[dict], systems: list[str]) -> None:

@@ -71,10 +71,7 @@ def longer_than(
     seed: int = 1,
 ) -> list[LengthBucket]:
     """Return the buckets of all sources longer than 0, 10, 20, … words; each contains the next (Meng 2016 Figure 4)."""
-    selected = [(f">{bound}", np.array(source_lengths) > bound) for bound in bounds]
-    return _make_buckets(
-        [(name, mask) for name, mask in selected if mask.any()], source_lengths, statistics, resamples, seed
-    )
+    return _make_buckets(_select_longer(source_lengths, bounds), source_lengths, statistics, resamples, seed)
 
 
 def compare_by_length(
@@ -87,14 +84,20 @@ def compare_by_length(
     seed: int = 1,
 ) -> dict[str, list[tuple[LengthBucket, BucketDifference]]]:
     """Return each system's buckets of `by_length`, with differences to the baseline by the same resamples."""
-    rows: dict[str, list[tuple[LengthBucket, BucketDifference]]] = {name: [] for name in systems}
-    for bucket, mask in _select_sentences(source_lengths, bounds):
-        samples = draws(int(mask.sum()), resamples, seed)
-        baseline_bleu = _resample(baseline[:, mask], samples)
-        for name, statistics in systems.items():
-            bleu = _resample(statistics[:, mask], samples)
-            rows[name].append((_make_bucket(bucket, bleu), _subtract(bleu, baseline_bleu)))
-    return rows
+    return _compare_buckets(_select_sentences(source_lengths, bounds), baseline, systems, resamples, seed)
+
+
+def compare_longer_than(
+    source_lengths: list[int],
+    baseline: np.ndarray,
+    systems: Mapping[str, np.ndarray],
+    *,
+    bounds: tuple[int, ...] = (0, *BOUNDS),
+    resamples: int = 1000,
+    seed: int = 1,
+) -> dict[str, list[tuple[LengthBucket, BucketDifference]]]:
+    """Return each system's buckets of `longer_than`, with differences to the baseline by the same resamples."""
+    return _compare_buckets(_select_longer(source_lengths, bounds), baseline, systems, resamples, seed)
 
 
 def compare_longer(
@@ -163,6 +166,29 @@ def _select_sentences(source_lengths: list[int], bounds: tuple[int, ...]) -> lis
     numbers = _number_sources(source_lengths, bounds)
     names = bucket_names(bounds, first=1)
     return [(name, mask) for number, name in enumerate(names) if (mask := numbers == number).any()]
+
+
+def _select_longer(source_lengths: list[int], bounds: tuple[int, ...]) -> list[tuple[str, np.ndarray]]:
+    """Return name and sentence mask of each bound that has longer sources."""
+    masks = ((bound, np.array(source_lengths) > bound) for bound in bounds)
+    return [(f">{bound}", mask) for bound, mask in masks if mask.any()]
+
+
+def _compare_buckets(
+    selected: Sequence[tuple[str, np.ndarray]],
+    baseline: np.ndarray,
+    systems: Mapping[str, np.ndarray],
+    resamples: int,
+    seed: int,
+) -> dict[str, list[tuple[LengthBucket, BucketDifference]]]:
+    rows: dict[str, list[tuple[LengthBucket, BucketDifference]]] = {name: [] for name in systems}
+    for bucket, mask in selected:
+        samples = draws(int(mask.sum()), resamples, seed)
+        baseline_bleu = _resample(baseline[:, mask], samples)
+        for name, statistics in systems.items():
+            bleu = _resample(statistics[:, mask], samples)
+            rows[name].append((_make_bucket(bucket, bleu), _subtract(bleu, baseline_bleu)))
+    return rows
 
 
 def _sum_buckets(statistics: np.ndarray, masks: Sequence[np.ndarray], samples: Sequence[np.ndarray]) -> np.ndarray:

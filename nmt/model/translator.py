@@ -11,6 +11,7 @@ from nmt.model.candidate_model import CandidateModel
 from nmt.model.decoder.types import DecoderBound, DecoderState, Features, Trace
 from nmt.model.encoder import EncodedSource, Encoder
 from nmt.model.initialization import Initialization
+from nmt.model.kernels.weights_once import autocast_dtype, weights_once
 from nmt.model.output import Loss, Output
 
 
@@ -141,11 +142,12 @@ class Translator(nn.Module):
         embedded = self.embedding_dropout(self.target_embedding(batch.target_input))
         inputs = self.decoder.prepare(embedded)
         features, traces = [], []
-        # unbind, because the gradients of all steps are then stacked once
-        for parts in zip(*(part.unbind(0) for part in inputs), strict=True):
-            step_features, trace, state = self.decoder.step(type(inputs)(*parts), state, bound)
-            features.append(step_features)
-            traces.append(trace if trace_names is None else {name: trace[name] for name in trace_names})
+        with weights_once(self.decoder, autocast_dtype(embedded.device)):
+            # unbind, because the gradients of all steps are then stacked once
+            for parts in zip(*(part.unbind(0) for part in inputs), strict=True):
+                step_features, trace, state = self.decoder.step(type(inputs)(*parts), state, bound)
+                features.append(step_features)
+                traces.append(trace if trace_names is None else {name: trace[name] for name in trace_names})
         stacked_trace = {name: torch.stack([trace[name] for trace in traces]) for name in traces[0]}
         return DecoderOutputs(embedded, Features(*map(torch.stack, zip(*features, strict=True))), stacked_trace)
 

@@ -11,6 +11,7 @@ from nmt.evaluation.by_length import (
     by_length,
     compare_by_length,
     compare_longer,
+    compare_longer_than,
     longer_than,
 )
 from nmt.evaluation.significance import draws
@@ -97,6 +98,19 @@ def test_differences_in_a_bucket_come_from_the_same_resamples():
     )
     assert (last.difference_low, last.difference_high) == (None, None)  # for ten sentences
     assert {difference for _, difference in rows["baseline"]} == {(0.0, 0.0, 0.0), (0.0, None, None)}
+
+
+def test_bleu_of_longer_sentences_comes_with_the_difference_there():
+    others = ["a b c d e", "f g", "l m x", "q r s t", "a b"]
+    baseline, other = (statistics_of(lines, [REFERENCES]) for lines in (HYPOTHESES, others))
+    rows = compare_longer_than(LENGTHS, baseline, {"other": other}, bounds=(0, 10, 60), resamples=50, seed=3)["other"]
+    assert [bucket for bucket, _ in rows] == longer_than(LENGTHS, other, bounds=(0, 10, 60), resamples=50, seed=3)
+    for (_, difference), chosen in zip(rows, ([0, 1, 2, 3, 4], [2, 3, 4], [3]), strict=True):
+        bleu, base = (
+            corpus_bleu([lines[i] for i in chosen], [REFERENCES[i] for i in chosen]).score
+            for lines in (others, HYPOTHESES)
+        )
+        assert difference == pytest.approx((bleu - base, None, None))
 
 
 def test_gain_on_longer_sentences_is_relative_to_all_other_sentences():

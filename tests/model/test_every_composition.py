@@ -116,6 +116,19 @@ def test_every_parameter_gets_a_gradient_that_equals_finite_differences(composit
 
 
 @each
+def test_weights_that_enter_the_loop_once_get_the_same_gradients(composition, monkeypatch):
+    model, batch = model_of(composition), batch_of(SOURCES, TARGETS)
+    gradients = []
+    for dtype in (None, torch.float64):  # float64, so that nothing is rounded
+        monkeypatch.setattr("nmt.model.translator.autocast_dtype", lambda _, dtype=dtype: dtype)
+        model.zero_grad()
+        model.loss(batch).objective.backward()
+        gradients.append([parameter.grad.clone() for parameter in model.parameters()])
+    for (name, _), plain, once in zip(model.named_parameters(), *gradients, strict=True):
+        torch.testing.assert_close(once, plain, rtol=1e-12, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@each
 def test_bfloat16_loss_is_finite_and_close_to_float32(composition):
     torch.manual_seed(3)
     model = composed(*composition)

@@ -110,6 +110,30 @@ def test_systems_are_compared_by_the_length_of_the_source(sweep, tmp_path):
     assert line.replace("-", "−") in text.split("## Gain on longer sentences")[1]
 
 
+def test_lengths_and_bleu_of_longer_sentences_are_those_counted_by_hand(tmp_path):
+    short, long = ("ma " * 4, "ma pu ma pu"), ("ma " * 14, "nibi " * 12)
+    lines = [(source.strip(), reference.strip()) for source, reference in [short, long] for _ in range(25)]
+    run = write_run(tmp_path / "a", lines=lines, mistakes=0)
+    write_run(tmp_path / "b", lines=lines, mistakes=0, changes={"dropout": 0.3})
+    path = run / "test" / "sentences.jsonl"
+    stored = [json.loads(line) for line in path.read_text().splitlines()]
+    for sentence in stored[25:]:
+        sentence["hypothesis"] = "nibi " * 9
+    path.write_text("".join(json.dumps(sentence) + "\n" for sentence in stored))
+    _, text, tables = compared(tmp_path, tmp_path / "a", tmp_path / "b", baseline="b")
+    assert [(one["words"], one["reference_words"], one["length_ratio"]) for one in tables["by_length"]["a"]] == [
+        *((4, 4, 1), (9, 12, 0.75))
+    ]
+    assert "| a | 4.0 (1.00) | 9.0 (0.75) |" in text.split("## Length by source length")[1]
+    longer = tables["longer_than"]["a"]
+    assert [(one["name"], one["sentences"]) for one in longer] == [(">0", 50), (">5", 25), (">10", 25)]
+    # all words are right, so BLEU is the brevity penalty
+    assert [one["bleu"] for one in longer] == pytest.approx([100 * math.exp(1 - r) for r in (400 / 325, 12 / 9, 12 / 9)])
+    assert [one["difference"] for one in longer] == pytest.approx([one["bleu"] - 100 for one in longer])
+    cell = f"{longer[1]['bleu']:.2f} −{-longer[1]['difference']:.2f} ["
+    assert cell in text.split("## BLEU of longer sentences")[1].split("##")[0]
+
+
 def test_a_gain_on_few_longer_sentences_is_not_shown(sweep, tmp_path):
     _, text, tables = compared(tmp_path, sweep)
     assert all(one["difference_low"] is None for of_system in tables["longer"].values() for one in of_system)

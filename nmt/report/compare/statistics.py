@@ -10,7 +10,14 @@ import numpy as np
 from nmt.config.diff import SEARCH, is_within
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.evaluation import alignment_error, over_under_translation
-from nmt.evaluation.by_length import BOUNDS, compare_by_length, compare_longer
+from nmt.evaluation.by_length import (
+    BOUNDS,
+    BucketDifference,
+    LengthBucket,
+    compare_by_length,
+    compare_longer,
+    compare_longer_than,
+)
 from nmt.evaluation.significance import compare_rates, compare_systems, p_over_seeds, spread_over_seeds
 from nmt.report.compare.mean_std import mean_and_deviation
 from nmt.report.compare.systems import ComparedSystems, System
@@ -181,19 +188,21 @@ def _count_source_words(sentence: Sentence) -> int:
 
 
 def _compute_by_length(compared: ComparedSystems, resamples: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Return BLEU by the length of the baseline's sources, and the gains on longer sentences."""
+    """Return BLEU and lengths by the length of the baseline's sources, and BLEU and gains on longer sentences."""
     lengths = [_count_source_words(sentence) for sentence in compared.baseline.members[0].evaluation.sentences]
     bounds = BOUNDS if np.percentile(lengths, 95) > LONG else SHORT_BOUNDS
-    options = {"bounds": bounds, "resamples": resamples}
     statistics = {system.name: system.stack_counts("statistics") for system in compared.systems}
     baseline = statistics[compared.baseline.name]
-    by_length = compare_by_length(lengths, baseline, statistics, **options)
+    by_length = compare_by_length(lengths, baseline, statistics, bounds=bounds, resamples=resamples)
+    longer_than = compare_longer_than(lengths, baseline, statistics, bounds=(0, *bounds), resamples=resamples)
     others = {name: of_system for name, of_system in statistics.items() if name != compared.baseline.name}
-    longer = compare_longer(lengths, baseline, others, **options)
+    longer = compare_longer(lengths, baseline, others, bounds=bounds, resamples=resamples)
     return {
-        "by_length": {
-            name: [bucket._asdict() | difference._asdict() for bucket, difference in buckets]
-            for name, buckets in by_length.items()
-        },
+        "by_length": {name: [_merge(*pair) for pair in pairs] for name, pairs in by_length.items()},
+        "longer_than": {name: [_merge(*pair) for pair in pairs] for name, pairs in longer_than.items()},
         "longer": {name: [gain._asdict() for gain in gains] for name, gains in longer.items()},
     }
+
+
+def _merge(bucket: LengthBucket, difference: BucketDifference) -> dict[str, Any]:
+    return bucket._asdict() | difference._asdict()

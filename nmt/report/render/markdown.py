@@ -17,6 +17,14 @@ BY_LENGTH = (
     "In source words, and how many sentences. Behind BLEU the difference to the baseline on these sentences, with "
     "its 95 % interval; the baseline has the interval of its own BLEU."
 )
+LENGTHS = (
+    "The mean length of the translations, in words as BLEU counts them; in brackets the ratio to the length of the "
+    "references. Too short translations leave words out."
+)
+LONGER_THAN = (
+    "BLEU of all sentences longer than so many source words (how many there are), with the difference to the baseline "
+    "as above."
+)
 LONGER = (
     "How much more BLEU a system gains over the baseline on sentences longer than so many source words than on all "
     "others (how many are longer), with its 95 % interval over sentences."
@@ -62,7 +70,10 @@ def _render_each_section(tables: Mapping[str, Any]) -> Iterator[tuple[str, list[
     tested = adequacy[tables["baseline"]]
     if (others := _make_other_scores(tables, skipped=(*FIRST, *tested, *aligned))).columns:
         yield "Other scores", others.to_markdown()
-    yield "BLEU by source length", [BY_LENGTH, "", *_make_by_length(tables).to_markdown()]
+    yield "BLEU by source length", [BY_LENGTH, "", *_make_by_length(tables, "by_length").to_markdown()]
+    yield "Length by source length", [LENGTHS, "", *_make_lengths(tables["by_length"]).to_markdown()]
+    if "longer_than" in tables:  # older tables have none
+        yield "BLEU of longer sentences", [LONGER_THAN, "", *_make_by_length(tables, "longer_than").to_markdown()]
     longer = _make_longer(tables.get("longer", {}))  # older tables have none
     if len(longer.columns) > 1:
         yield "Gain on longer sentences", [LONGER, "", *longer.to_markdown()]
@@ -117,14 +128,28 @@ def _make_other_scores(tables: Mapping[str, Any], skipped: Sequence[str]) -> Tab
     return Table(["system", *map(format_score_name, cells)], rows).drop_empty_columns()
 
 
-def _make_by_length(tables: Mapping[str, Any]) -> Table:
-    by_length = tables["by_length"]
-    counts = {bucket["name"]: bucket["sentences"] for buckets in by_length.values() for bucket in buckets}
+def _make_by_length(tables: Mapping[str, Any], kind: str) -> Table:
+    """Return the table of BLEU in each bucket of a kind, `by_length` or `longer_than`."""
     rows = [
         [system, *(_format_bucket(bucket, system == tables["baseline"]) for bucket in buckets)]
-        for system, buckets in by_length.items()
+        for system, buckets in tables[kind].items()
     ]
-    return Table(["system", *(f"{name} ({count})" for name, count in counts.items())], rows).drop_empty_columns()
+    return Table(["system", *_name_buckets(tables[kind])], rows).drop_empty_columns()
+
+
+def _make_lengths(by_length: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
+    rows = [[system, *map(_format_length, buckets)] for system, buckets in by_length.items()]
+    return Table(["system", *_name_buckets(by_length)], rows)
+
+
+def _name_buckets(by_length: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Return the buckets, each with its number of sentences."""
+    counts = {bucket["name"]: bucket["sentences"] for buckets in by_length.values() for bucket in buckets}
+    return [f"{name} ({count})" for name, count in counts.items()]
+
+
+def _format_length(bucket: Mapping[str, Any]) -> str:
+    return f"{bucket['words']:.1f} ({bucket['length_ratio']:.2f})"
 
 
 def _format_bucket(bucket: Mapping[str, Any], is_baseline: bool) -> str:
