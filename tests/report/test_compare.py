@@ -127,8 +127,8 @@ def test_lengths_and_bleu_of_longer_sentences_are_those_counted_by_hand(tmp_path
     assert "| a | 4.0 (1.00) | 9.0 (0.75) |" in text.split("## Length by source length")[1]
     longer = tables["longer_than"]["a"]
     assert [(one["name"], one["sentences"]) for one in longer] == [(">0", 50), (">5", 25), (">10", 25)]
-    # all words are right, so BLEU is the brevity penalty
-    assert [one["bleu"] for one in longer] == pytest.approx([100 * math.exp(1 - r) for r in (400 / 325, 12 / 9, 12 / 9)])
+    penalties = [math.exp(1 - 400 / 325), math.exp(1 - 12 / 9), math.exp(1 - 12 / 9)]  # because all words are right
+    assert [one["bleu"] for one in longer] == pytest.approx([100 * penalty for penalty in penalties])
     assert [one["difference"] for one in longer] == pytest.approx([one["bleu"] - 100 for one in longer])
     cell = f"{longer[1]['bleu']:.2f} −{-longer[1]['difference']:.2f} ["
     assert cell in text.split("## BLEU of longer sentences")[1].split("##")[0]

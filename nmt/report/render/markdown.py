@@ -19,7 +19,7 @@ BY_LENGTH = (
 )
 LENGTHS = (
     "The mean length of the translations, in words as BLEU counts them; in brackets the ratio to the length of the "
-    "references. Too short translations leave words out."
+    "references. Translations that are too short leave words out."
 )
 LONGER_THAN = (
     "BLEU of all sentences longer than so many source words (how many there are), with the difference to the baseline "
