@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from nmt.config.schema import load_defaults
@@ -128,6 +129,7 @@ def _describe(
         "empty_sources": translated.empty,
         "in_parts": translated.in_parts,
         "search": asdict(search),
+        "matmul_precision": torch.get_float32_matmul_precision(),
         **{name: _to_plain(settings[name]) for name in EVALUATION_DEFAULTS},
     }
 

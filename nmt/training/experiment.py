@@ -42,7 +42,7 @@ from nmt.training.lightning_module import TrainingModule, parameter_counts
 from nmt.training.nonfinite_guard import NonfiniteGuard
 from nmt.training.preflight import check_ranks, check_settings
 from nmt.training.pretraining import offer_as_stage, pretrained, stage_folder
-from nmt.training.process_setup import set_up_process
+from nmt.training.process_setup import set_up_process, set_up_products
 from nmt.training.resume import (
     CompletedAlreadyError,
     EarlierTraining,
@@ -159,6 +159,9 @@ def prepare(plan: RunPlan, summary: RunSummary) -> PreparedRun:
     summary.entries |= {"data": corpus.text_digest} | _initialize(plan, module)
     code, earlier_code = code_version(config), plan.earlier.summary.get("code", [])
     code = earlier_code if code in earlier_code else [*earlier_code, code]
+    precision = plan.earlier.summary.get("matmul_precision")
+    precision = set_up_products(config.matmul_precision, precision, module.model, trainer.strategy.root_device)
+    summary.entries["matmul_precision"] = precision
     summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=code)
     log.info("%s parameters; run folder: %s", f"{summary.entries['parameters']['total']:,}", plan.folder)
     summary.loggers = loggers  # only now, because closing a W&B logger begins its run

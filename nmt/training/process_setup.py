@@ -1,4 +1,4 @@
-"""Set up the process of a run: environment, warnings, precision, threads and seed, in this one place."""
+"""Set up the process of a run: environment, warnings, threads and seed, and then the precision of products."""
 
 import os
 import warnings
@@ -6,10 +6,11 @@ import warnings
 import pytorch_lightning
 import torch
 from omegaconf import DictConfig
+from torch import nn
 
 from nmt.errors import ConfigurationError
+from nmt.system.matrix_products import PRECISIONS, resolve_precision, set_precision
 
-PRECISIONS = ("highest", "high", "medium")
 SEEDS = 2**32  # NumPy takes no larger one
 NEEDLESS_WARNINGS = (
     "The number of training batches",  # a short run is no mistake
@@ -22,7 +23,7 @@ NEEDLESS_WARNINGS = (
 
 
 def set_up_process(config: DictConfig) -> None:
-    """Apply seed, threads and matmul_precision, after checking them."""
+    """Apply seed and threads, after checking them and matmul_precision."""
     if config.threads is not None and not (isinstance(config.threads, int) and config.threads > 0):
         raise ConfigurationError(f"threads={config.threads}: must be a number of threads, at least 1, or null")
     if config.matmul_precision not in PRECISIONS:
@@ -32,9 +33,21 @@ def set_up_process(config: DictConfig) -> None:
     os.environ.setdefault("WANDB_SILENT", "true")  # because summary.json says where its files are
     for message in NEEDLESS_WARNINGS:
         warnings.filterwarnings("ignore", message=message)
-    torch.set_float32_matmul_precision(config.matmul_precision)
-    torch.backends.cudnn.allow_tf32 = config.matmul_precision != "highest"  # cuDNN's RNNs ask only this
     if config.threads:
         torch.set_num_threads(config.threads)
         os.environ["OMP_NUM_THREADS"] = str(config.threads)  # or Lightning's launcher of ranks sets its own number
     pytorch_lightning.seed_everything(config.seed, workers=True, verbose=False)
+
+
+def set_up_products(requested: str, earlier: str | None, model: nn.Module, device: torch.device) -> str:
+    """Set the precision of float32 products, once the model is known, and return it.
+
+    Args:
+        requested: `matmul_precision`.
+        earlier: The precision of the run that is resumed, which `auto` keeps.
+        model: The model.
+        device: The device of training.
+    """
+    precision = earlier if requested == "auto" and earlier else resolve_precision(requested, model, device)
+    set_precision(precision)
+    return precision

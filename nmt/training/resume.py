@@ -36,7 +36,7 @@ CHOICES = f"{NAME_ANOTHER}, or give resume=false to start again there, or resume
 SHOWN = 4  # settings in an error message
 LOCK, EARLIER = ".lock", "earlier"
 STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: these are the new run's, or open
-KEPT_ENTRIES = ("started", "id", "initialized_from", "code", "data")  # of a resumed run's summary
+KEPT_ENTRIES = ("started", "id", "initialized_from", "code", "data", "matmul_precision")  # of a resumed run's summary
 
 
 class CompletedAlreadyError(Exception):

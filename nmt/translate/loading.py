@@ -14,6 +14,7 @@ from nmt.model.translator import Translator
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.ensemble import Ensemble, Member
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
+from nmt.system.matrix_products import resolve_precision, set_precision
 from nmt.translate.int8 import quantize_decoder
 from nmt.translate.text_translator import TextTranslator
 
@@ -37,6 +38,8 @@ def load_translator(settings: DictConfig) -> tuple[list[TrainedRun], TextTransla
     """Return the run that `run` names, or the ensemble of `runs`: the runs and their translator."""
     check_settings(settings)
     runs = [TrainedRun(path) for path in list_run_paths(settings)]
+    device = _choose_device(settings.device)
+    set_precision(resolve_precision(settings.matmul_precision, runs[0].model, device))
     if settings.run is not None:
         return runs, make_translator(runs[0], settings.device, settings.candidates, int8=settings.int8)
     first = _choose_candidate_run(runs, settings.candidates)
@@ -44,7 +47,7 @@ def load_translator(settings: DictConfig) -> tuple[list[TrainedRun], TextTransla
         _check_same_vocabularies(runs[0], run)
     members = [Member(_take_model(run, settings.device, settings.int8), run.config.data.source_end) for run in runs]
     ensemble = Ensemble(members, weights=settings.weights, average=settings.average)
-    device, candidates = _choose_device(settings.device), first.candidates(settings.candidates)
+    candidates = first.candidates(settings.candidates)
     translator = TextTranslator(
         ensemble, first.languages, source_end=ensemble.source_end, device=device, candidates=candidates
     )
