@@ -47,7 +47,7 @@ def count_gold_links(test: TestSet, translations: Sequence[Translation]) -> Iter
 
 
 def relate_to_attention(values: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> dict[str, Any]:
-    """Relate a value of a source word after a step to the attention that it gets in the next step (Tu 2016 §5.3).
+    """Relate a value of a source word after a step to the attention that it gets in the next step (Tu 2016 §3.2).
 
     Args:
         values: (target, source) of each sentence.

@@ -143,7 +143,7 @@ class Bahdanau(RecurrentDecoder):
 
 
 class Feedback(RecurrentDecoder):
-    """q = tanh(W_r r + W_y e(y_{i-1}));  s_i = cell(r, [e(y_{i-1}); c_i]); Wang 2016 §2.1 and §3.2."""
+    """q = tanh(W_r r + W_y e(y_{i-1}));  s_i = cell(r, [e(y_{i-1}); c_i]); Wang 2016 §2.1 and §3 (eq. 5, 7)."""
 
     def __init__(self, *, word_size: int, hidden_size: int, cell: Cell, **parts):
         super().__init__(word_size=word_size, hidden_size=hidden_size, cell=cell, **parts)
