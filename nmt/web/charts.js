@@ -45,9 +45,20 @@ function drawSwatch(system) {
 
 const makeNote = (text = "") => make("div", { class: "note", "aria-live": "polite" }, text);
 
-function makeFigure(title, aside, ...content) {
-  const heading = make("h3", {}, title, aside ? make("span", {}, aside) : null);
-  return make("figure", { class: "card chart" }, heading, ...content);
+/** Make a chart; its caption says what is drawn, and which figure of a paper shows the same. */
+function makeFigure(title, caption, ...content) {
+  const [heading, below] = [make("h3", {}, title), make("figcaption", {}, caption)];
+  return make("figure", { class: "card chart" }, heading, ...content, below);
+}
+
+const MAX_NAMES_IN_CAPTION = 6;
+
+/** Return a sentence for the caption that names what a chart cannot draw, or an empty text. */
+function describeMissing(names, what) {
+  if (!names.length) return "";
+  const more = names.length - MAX_NAMES_IN_CAPTION;
+  const listed = names.slice(0, MAX_NAMES_IN_CAPTION).join(", ");
+  return ` Not drawn, without ${what}: ${listed}${more > 0 ? ` and ${more} more` : ""}.`;
 }
 
 /** Repaint a chart when its width changes, because scaling it would change the font size. */
@@ -65,10 +76,15 @@ function makeResponsive(paint) {
 
 const getRange = (values) => (values.length ? [Math.min(...values), Math.max(...values)] : [0, 1]);
 
-/** Return the range without the highest 7 %, because the first losses would flatten the rest. */
-function getRobustRange(values) {
-  const sorted = [...values].sort((one, other) => one - other);
-  return sorted.length ? [sorted[0], sorted[Math.floor((sorted.length - 1) * 0.93)]] : [0, 1];
+/**
+ * Return the range without the highest 7 %, because the first losses would flatten the rest. The
+ * lowest value of each line is in the range, so that no line is cut off as a whole.
+ */
+function getRobustRange(lines) {
+  const sorted = lines.flat().sort((one, other) => one - other);
+  if (!sorted.length) return [0, 1];
+  const lowest = lines.map((values) => Math.min(...values));
+  return [sorted[0], Math.max(sorted[Math.floor((sorted.length - 1) * 0.93)], ...lowest)];
 }
 
 function padRange([low, high], share) {
@@ -76,9 +92,9 @@ function padRange([low, high], share) {
   return { low: low - margin, high: high + margin };
 }
 
-/** Return about `count` round numbers from `low` to `high`. */
+/** Return about `count` round numbers from `low` to `high`; the value itself if both are equal. */
 function getTicks(low, high, count) {
-  if (!(high > low)) [low, high] = [low - 1, high + 1];
+  if (!(high > low)) return [low];
   const minStep = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(minStep));
   const step = [1, 2, 2.5, 5, 10]
@@ -95,6 +111,12 @@ function getTicks(low, high, count) {
 const joinPoints = (points) =>
   points.map(([x, y], at) => `${at ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
+/** Return a function from values to places; the only value of a range stands in the middle. */
+function makeScale({ low, high }, start, end) {
+  if (!(high > low)) return () => (start + end) / 2;
+  return (value) => start + ((value - low) / (high - low)) * (end - start);
+}
+
 /**
  * Return the scales and the grid of a chart.
  *
@@ -102,8 +124,7 @@ const joinPoints = (points) =>
  */
 function makeFrame(width, height, x, y, bottomMargin) {
   const [left, right, top, bottom] = [42, width - 8, 8, height - bottomMargin];
-  const getX = (value) => left + ((value - x.low) / (x.high - x.low || 1)) * (right - left);
-  const getY = (value) => bottom - ((value - y.low) / (y.high - y.low || 1)) * (bottom - top);
+  const [getX, getY] = [makeScale(x, left, right), makeScale(y, bottom, top)];
   const rows = getTicks(y.low, y.high, Math.max(3, height / 45)).map((value) => {
     const line = draw("line", {
       class: "grid",

@@ -33,43 +33,60 @@ function makeLegend() {
     const isVisible = !areAllVisible();
     buttons.forEach((_, system) => setVisible(system, isVisible));
   });
+  const count = make("span", { class: "soft small" });
   const update = () => {
     buttons.forEach((button, system) => {
       button.setAttribute("aria-pressed", String(visibleSystems.has(system)));
     });
     allButton.textContent = areAllVisible() ? "none" : "all";
+    count.textContent = areAllVisible() ? "" : `${visibleSystems.size} of ${buttons.length} shown`;
   };
   repaintFunctions.push(update);
   update();
   const label = "Systems shown in the charts";
   const attributes = { class: "legend", role: "group", "aria-label": label };
-  return make("div", attributes, ...buttons, buttons.length > 1 ? allButton : null);
+  return make("div", attributes, ...buttons, buttons.length > 1 ? allButton : null, count);
 }
 
 /** Return an element with charts that are repainted when the legend changes. */
 function makeLinkedCharts(style, paint) {
   const element = make("div", { class: style });
-  const repaint = () => element.replaceChildren(...paint());
+  const nothing = make("p", { class: "soft" }, "No system is shown. Choose systems above.");
+  const repaint = () => element.replaceChildren(...(visibleSystems.size ? paint() : [nothing]));
   repaintFunctions.push(repaint);
   repaint();
   return { element, repaint };
 }
 
-const CURVES = { loss: "Loss", perplexity: "Perplexity", bleu: "BLEU" };
+const CURVES = {
+  loss: {
+    title: "Loss",
+    caption:
+      "Validation loss of each run in nats per piece (Luong 2015, Figure 5, has that of the test " +
+      "set); training loss is pale. The highest values are cut off.",
+  },
+  perplexity: {
+    title: "Perplexity",
+    caption: "Validation perplexity of each run, per word. The highest values are cut off.",
+  },
+  bleu: {
+    title: "BLEU",
+    caption: "Validation BLEU of each run, in the words that the model sees.",
+  },
+};
 const X_AXES = { steps: "steps", time: "time, at each run's mean speed" };
 
 function addLearningCurves() {
   const kinds = Object.keys(CURVES).filter((kind) => runs.some((run) => run.curves[kind]));
   if (!kinds.length) return;
-  const hasTime = runs.some((run) => run.seconds && run.steps);
-  const names = hasTime ? { steps: "steps", time: "time" } : { steps: "steps" };
+  const names = runs.some(hasTime) ? { steps: "steps", time: "time" } : { steps: "steps" };
   const select = makeSelect("against", names, "steps", () => charts.repaint());
   const charts = makeLinkedCharts("charts", () =>
     kinds.map((kind) => makeCurveChart(kind, select.value)),
   );
   const about =
-    "Each line is a run; the runs of a system share a colour. The highest losses and " +
-    "perplexities are cut off, because they would flatten the other values.";
+    "Each line is a run; the runs of a system share a colour. Values that would flatten the " +
+    "others are cut off, but no run as a whole.";
   addSection(
     { id: "curves", title: "Learning curves", about, controls: makeControl("Against", select) },
     makeLegend(),
@@ -78,8 +95,9 @@ function addLearningCurves() {
 }
 
 function makeCurveChart(kind, axis) {
-  const shownRuns = runs.filter((run) => visibleSystems.has(run.system) && run.curves[kind]);
-  const series = shownRuns.flatMap((run) =>
+  const visibleRuns = runs.filter((run) => visibleSystems.has(run.system));
+  const canDraw = (run) => run.curves[kind] && (axis === "steps" || hasTime(run));
+  const series = visibleRuns.filter(canDraw).flatMap((run) =>
     Object.entries(run.curves[kind]).map(([column, [steps, ys]]) => ({
       label: `${run.name}, ${column}`,
       system: run.system,
@@ -88,18 +106,20 @@ function makeCurveChart(kind, axis) {
       ys,
     })),
   );
+  const missing = visibleRuns.filter((run) => !canDraw(run)).map(({ name }) => name);
+  const { title, caption } = CURVES[kind];
   return makeLineChart({
-    title: CURVES[kind],
-    aside: kind === "loss" ? "validation; training is pale" : "validation",
-    series: series.filter((line) => line.xs),
+    title,
+    caption: caption + describeMissing(missing, axis === "time" ? "values or time" : "values"),
+    series,
     robust: kind !== "bleu",
     xLabel: X_AXES[axis],
     xFormat: axis === "time" ? formatDuration : formatShort,
   });
 }
 
-const convertToSeconds = (steps, run) =>
-  run.seconds && run.steps ? steps.map((step) => (step / run.steps) * run.seconds) : null;
+const hasTime = (run) => run.seconds && run.steps;
+const convertToSeconds = (steps, run) => steps.map((step) => (step / run.steps) * run.seconds);
 
 function addSettings() {
   if (!tables.settings.length || tables.systems.length < 2) return;
@@ -110,11 +130,8 @@ function addSettings() {
   const element = make("div");
   const paint = () => element.replaceChildren(makeSettingsChart(select.value));
   paint();
-  const about =
-    "The settings that differ between systems, and the score of each system. " +
-    "The stronger the colour, the better the score.";
   addSection(
-    { id: "settings", title: "Settings", about, controls: makeControl("Score", select) },
+    { id: "settings", title: "Settings", controls: makeControl("Score", select) },
     element,
   );
 }
@@ -131,8 +148,12 @@ function makeSettingsChart(score) {
     score: row.scores[score].mean,
     values: tables.settings.map((name) => getSetting(row, name)),
   }));
+  const missing = tables.systems.filter((row) => !row.scores[score]).map((row) => row.system);
+  const caption =
+    "The settings that differ between systems. Each line is a system; the stronger its colour, " +
+    `the better its score.${describeMissing(missing, "this score")}`;
   const scoreName = formatScoreName(score);
-  return makeParallelChart({ axes, lines, scoreName, worth: getWorth(score) });
+  return makeParallelChart({ axes, lines, scoreName, caption, worth: getWorth(score) });
 }
 
 /** Compare settings for sorting; null comes last. */

@@ -1,14 +1,16 @@
 "use strict";
 
 /**
- * Draw the BLEU of several systems by sentence length, with intervals.
+ * Draw a value of several systems by sentence length, with intervals.
  *
- * buckets: [{ name, sentences }]; series: [{ label, system, points }]
+ * buckets: [{ name, sentences }]; series: [{ label, system, points }];
+ * point: { name, value, low, high, remark }; `name` is that of its bucket, and `low` and `high`
+ * are null if there is no interval
  */
-function makeIntervalChart({ title, aside, ...chart }) {
-  const note = makeNote("bars: 95 % intervals; in brackets: number of sentences");
+function makeIntervalChart({ title, caption, ...chart }) {
+  const note = makeNote("point at a mark for its value");
   const paint = (width) => drawIntervalChart(width, { title, note, ...chart });
-  return makeFigure(title, aside, makeResponsive(paint), note);
+  return makeFigure(title, caption, makeResponsive(paint), note);
 }
 
 function drawIntervalChart(width, { title, note, buckets, series }) {
@@ -27,7 +29,7 @@ function drawIntervalChart(width, { title, note, buckets, series }) {
     groups.forEach((group, other) => {
       group.classList.toggle("dim", index !== null && other !== index);
     });
-  const label = `${title}; the table below has the same numbers`;
+  const label = `${title}; a table below has the same numbers`;
   return draw(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label },
@@ -39,7 +41,7 @@ function drawIntervalChart(width, { title, note, buckets, series }) {
 
 function makeIntervalFrame(width, height, buckets, series) {
   const points = series.flatMap((line) => line.points);
-  const ends = points.flatMap(({ bleu, low, high }) => [low ?? bleu, high ?? bleu]);
+  const ends = points.flatMap(({ value, low, high }) => [low ?? value, high ?? value]);
   const x = {
     low: -0.5,
     high: buckets.length - 0.5,
@@ -61,7 +63,7 @@ function placeIntervals({ points }, shift, buckets, { getX, getY }) {
   return points.map((point) => ({
     ...point,
     x: getX(names.indexOf(point.name)) + shift,
-    y: getY(point.bleu),
+    y: getY(point.value),
     range: point.low === null ? null : { y1: getY(point.low), y2: getY(point.high) },
   }));
 }
@@ -87,12 +89,12 @@ function drawInterval({ x, y, range }) {
   ];
 }
 
-function describeInterval({ name, bleu, low, high, length_ratio: ratio }, label) {
+function describeInterval({ name, value, low, high, remark }, label) {
   return [
-    `${label} · ${name} words · BLEU `,
-    make("b", {}, bleu.toFixed(2)),
+    `${label} · ${name} source words · `,
+    make("b", {}, value.toFixed(2)),
     low === null ? "" : ` [${low.toFixed(1)}, ${high.toFixed(1)}]`,
-    ` · length ratio ${ratio === null ? "–" : ratio.toFixed(2)}`,
+    remark,
   ];
 }
 
@@ -104,7 +106,7 @@ function drawCounts(buckets, { getX, bottom }) {
 }
 
 /** Draw a score of each system as a bar with ± one standard deviation. */
-function makeBarChart({ title, aside, rows, format }) {
+function makeBarChart({ title, caption, rows, format }) {
   const max = Math.max(...rows.map((row) => row.mean + (row.deviation || 0)), 1e-9);
   const getShare = (value) => `${((100 * Math.max(0, value)) / max).toFixed(2)}%`;
   const bars = rows.flatMap(({ label, system, mean, deviation }) => [
@@ -117,7 +119,7 @@ function makeBarChart({ title, aside, rows, format }) {
     ),
     make("span", { class: "value" }, format(mean) + (deviation ? ` ± ${format(deviation)}` : "")),
   ]);
-  return makeFigure(title, aside, make("div", { class: "bars" }, ...bars));
+  return makeFigure(title, caption, make("div", { class: "bars" }, ...bars));
 }
 
 function makeDeviationLine(mean, deviation, getShare) {

@@ -1,17 +1,72 @@
 "use strict";
 
+const OVER_SEEDS = hasSeveralRuns ? " Lines: ± one standard deviation over seeds." : "";
 const MEASURES = {
-  words_too_often: { title: "Words too often", unit: "% of reference tokens" },
-  words_left_out: { title: "Words left out", unit: "% of reference tokens" },
-  source_unattended: { title: "Source words without attention", unit: "% of source tokens" },
-  aer: { title: "Alignment error", unit: "AER, %" },
+  words_too_often: {
+    title: "Words too often",
+    about: "Words of the translation that the reference lacks or has less often, in % of its words",
+  },
+  words_left_out: {
+    title: "Words left out",
+    about: "Words of the reference that the translation lacks or has less often, in % of its words",
+  },
+  source_unattended: {
+    title: "Source words without attention",
+    about: "Source words that get less than 0.2 of attention in all, in %",
+  },
+  aer: {
+    title: "Alignment error",
+    about: "AER of attention while the references are forced, in %",
+  },
+};
+
+const LENGTH_AXIS =
+  "Below: source words; in brackets: sentences." + (hasSeveralRuns ? " Means over seeds." : "");
+const describeBleu = ({ bleu, ...bucket }) => ({ ...bucket, value: bleu, remark: " BLEU" });
+
+/** Charts by source length: `kind` is that of the buckets, `describe` returns a bucket's point. */
+const LENGTH_CHARTS = {
+  bleu: {
+    title: "BLEU by source length",
+    caption:
+      "BLEU of sentences of similar length, with 95 % intervals " +
+      `(Tu 2016, Figure 6, left; Luong 2015, Figure 6). ${LENGTH_AXIS}`,
+    kind: "by_length",
+    describe: describeBleu,
+  },
+  words: {
+    title: "Length of translations by source length",
+    caption:
+      "Mean length of the translations of these sentences, in words as BLEU counts them " +
+      `(Tu 2016, Figure 6, right). ${LENGTH_AXIS}`,
+    kind: "by_length",
+    describe: ({ name, words, reference_words: reference }) => ({
+      name,
+      value: words,
+      low: null,
+      high: null,
+      remark: ` words; ${reference.toFixed(2)} in the reference`,
+    }),
+  },
+  longer: {
+    title: "BLEU of longer sentences",
+    caption:
+      "BLEU of all sentences longer than so many words, with 95 % intervals " +
+      `(Meng 2016, Figure 4). ${LENGTH_AXIS}`,
+    kind: "longer_than",
+    describe: describeBleu,
+  },
 };
 
 function addLengths() {
-  const buckets = getBuckets();
   const charts = makeLinkedCharts("stacked", () => {
+    const [bleu, words, longer] = Object.values(LENGTH_CHARTS).map(makeLengthChart);
     const bars = Object.keys(MEASURES).map(makeMeasureChart).filter(Boolean);
-    return [makeLengthChart(buckets), make("div", { class: "charts narrow" }, ...bars)];
+    return [
+      make("div", { class: "charts" }, bleu, words),
+      longer,
+      make("div", { class: "charts narrow" }, ...bars),
+    ];
   });
   addSection(
     { id: "lengths", title: "Length, over- and under-translation" },
@@ -27,35 +82,30 @@ function addLengths() {
           "Table of alignment errors: attention in forced decoding of the references, in %",
         )
       : null,
-    makeLengthDetails(buckets),
+    ...makeLengthDetails(),
     makeLongerDetails(),
   );
 }
 
-/** Return the ranges of source length that have sentences. */
-function getBuckets() {
-  const rows = Object.values(tables.by_length).flat();
-  const counts = new Map(rows.map((bucket) => [bucket.name, bucket.sentences]));
-  return [...counts].map(([name, count]) => ({ name, sentences: count }));
-}
-
-function makeLengthChart(buckets) {
+function makeLengthChart({ kind, describe, ...chart }) {
   const series = getVisibleSystems().map(({ row, system }) => ({
     label: row.system,
     system,
-    points: tables.by_length[row.system],
+    points: tables[kind][row.system].map(describe),
   }));
-  const aside = hasSeveralRuns ? "words; the mean over seeds" : "words";
-  return makeIntervalChart({ title: "BLEU by source length", aside, buckets, series });
+  return makeIntervalChart({ ...chart, buckets: tables[kind][tables.baseline], series });
 }
 
 function makeMeasureChart(score) {
-  const { title, unit } = MEASURES[score];
-  const rows = getVisibleSystems()
+  const { title, about } = MEASURES[score];
+  const systems = getVisibleSystems();
+  const rows = systems
     .filter(({ row }) => row.scores[score])
     .map(({ row, system }) => ({ label: row.system, system, ...row.scores[score] }));
   if (!rows.length) return null;
-  return makeBarChart({ title, aside: `${unit}; less is better`, rows, format: formatScore });
+  const missing = systems.filter(({ row }) => !row.scores[score]).map(({ row }) => row.system);
+  const caption = `${about}; less is better.${OVER_SEEDS}${describeMissing(missing, "this score")}`;
+  return makeBarChart({ title, caption, rows, format: formatScore });
 }
 
 /** Make a table of rates with their differences from the baseline and p-values. */
@@ -84,21 +134,36 @@ function makeRateCells(rate, isBaseline, tests) {
   return [makeCell(formatScore(rate.value)), makeCell(difference), ...ps];
 }
 
-function makeLengthDetails(buckets) {
+/** Make the tables of the charts by length. */
+function makeLengthDetails() {
+  const fillBleu = (system, bucket) => {
+    const spread = bucket.low === null ? null : makeSpread(describeBucket(system, bucket));
+    return makeCell(formatScore(bucket.bleu), spread);
+  };
+  const fillWords = (system, { words, length_ratio: ratio }) =>
+    makeCell(words.toFixed(1), makeSpread(` ${formatScore(ratio)}`));
+  const inGrey =
+    "in grey the difference from the baseline and its 95 % interval; " +
+    "for the baseline the interval of its BLEU";
+  return [
+    makeBucketDetails("by_length", `Table of BLEU by length: ${inGrey}`, fillBleu),
+    makeBucketDetails(
+      "by_length",
+      "Table of lengths by source length: in grey the ratio to the length of the reference",
+      fillWords,
+    ),
+    makeBucketDetails("longer_than", `Table of BLEU of longer sentences: ${inGrey}`, fillBleu),
+  ];
+}
+
+function makeBucketDetails(kind, title, fill) {
+  const buckets = tables[kind][tables.baseline];
   const heads = buckets.map(({ name, sentences: count }) => `${name} (${count})`);
   const rows = tables.systems.map(({ system }) => [
     system,
-    ...buckets.map(({ name }) => {
-      const bucket = tables.by_length[system].find((other) => other.name === name);
-      if (!bucket) return makeCell("–");
-      const spread = bucket.low === null ? null : makeSpread(describeBucket(system, bucket));
-      return makeCell(formatScore(bucket.bleu), spread);
-    }),
+    ...tables[kind][system].map((bucket) => fill(system, bucket)),
   ]);
-  const title =
-    "Table of BLEU by length: in grey the difference from the baseline and its 95 % interval; " +
-    "for the baseline the interval of its BLEU";
-  return makeTableDetails("by_length", title, makeTable(["system", ...heads], rows));
+  return makeTableDetails(null, title, makeTable(["system", ...heads], rows));
 }
 
 function describeBucket(system, { low, high, ...bucket }) {

@@ -6,12 +6,12 @@
  *
  * series: [{ label, system, faint, xs, ys }]
  */
-function makeLineChart({ title, aside, ...chart }) {
+function makeLineChart({ title, caption, ...chart }) {
   const note = makeNote();
   const clearNote = () => note.replaceChildren(`against ${chart.xLabel}`);
   clearNote();
   const paint = (width) => drawLineChart(width, { title, note, clearNote, ...chart });
-  return makeFigure(title, aside, makeResponsive(paint), note);
+  return makeFigure(title, caption, makeResponsive(paint), note);
 }
 
 function drawLineChart(width, chart) {
@@ -41,8 +41,8 @@ function drawLineChart(width, chart) {
 }
 
 function makeLineFrame(width, height, { series, xFormat, robust }) {
-  const ys = series.flatMap((line) => line.ys);
-  const y = padRange(robust ? getRobustRange(ys) : getRange(ys), 0.05);
+  const ys = series.map((line) => line.ys);
+  const y = padRange(robust ? getRobustRange(ys) : getRange(ys.flat()), 0.05);
   const [low, high] = getRange(series.flatMap((line) => line.xs));
   return makeFrame(width, height, { low, high, format: xFormat }, y, 24);
 }

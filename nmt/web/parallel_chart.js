@@ -1,6 +1,7 @@
 "use strict";
 
-const HINT = "each line is a system: point at one for its score; click a value to filter the lines";
+const HINT = "point at a line for its score; click a value to filter the lines";
+const NO_LINE = "no system has all of the chosen values; click one of them again";
 const MAX_LABELS = 24;
 
 /**
@@ -8,20 +9,23 @@ const MAX_LABELS = 24;
  *
  * axes: [{ name, values }]; lines: [{ label, score, values }]; `worth` grows with better scores
  */
-function makeParallelChart(chart) {
+function makeParallelChart({ caption, ...chart }) {
   const note = makeNote(HINT);
   const filters = new Map(); // from the number of an axis to the value that lines must have
-  const paint = (width) => drawParallelChart(width, { note, filters, ...chart });
-  return make("figure", { class: "card chart" }, makeResponsive(paint), note);
+  const isShown = ({ values }) => [...filters].every(([axis, value]) => values[axis] === value);
+  const clearNote = () => note.replaceChildren(chart.lines.some(isShown) ? HINT : NO_LINE);
+  const paint = (width) =>
+    drawParallelChart(width, { note, clearNote, filters, isShown, ...chart });
+  return makeFigure(`${chart.scoreName} by settings`, caption, makeResponsive(paint), note);
 }
 
 function drawParallelChart(width, chart) {
   const layout = layOutAxes(width, chart);
   const paths = drawPaths(chart, layout);
   const applyFilters = () => {
-    const isShown = ({ values }) =>
-      [...chart.filters].every(([axis, value]) => values[axis] === value);
-    chart.lines.forEach((line, index) => paths[index].classList.toggle("out", !isShown(line)));
+    const { lines, isShown, clearNote } = chart;
+    lines.forEach((line, index) => paths[index].classList.toggle("out", !isShown(line)));
+    clearNote();
   };
   applyFilters();
   const axes = layout.axes.map((_, index) => drawAxis(index, chart, layout, applyFilters));
@@ -47,8 +51,6 @@ function layOutAxes(width, { axes, lines, scoreName }) {
   const [top, bottom] = [40, height - 18];
   const [low, high] = getRange(lines.map((line) => line.score));
   const range = padRange([low, high], 0.04);
-  const getScoreY = (score) =>
-    bottom - ((score - range.low) / (range.high - range.low)) * (bottom - top);
   const scale = (values) => (value) =>
     values.length === 1
       ? (top + bottom) / 2
@@ -56,7 +58,7 @@ function layOutAxes(width, { axes, lines, scoreName }) {
   return {
     axes: [
       ...axes.map(({ name, values }) => ({ name, values, getY: scale(values) })),
-      { name: scoreName, ticks: getTicks(low, high, 5), getY: getScoreY },
+      { name: scoreName, ticks: getTicks(low, high, 5), getY: makeScale(range, bottom, top) },
     ],
     getX: (index) => 70 + index * gap,
     width: gap * axes.length + 140,
@@ -66,7 +68,7 @@ function layOutAxes(width, { axes, lines, scoreName }) {
   };
 }
 
-function drawPaths({ lines, scoreName, worth, note }, layout) {
+function drawPaths({ lines, scoreName, worth, note, clearNote }, layout) {
   const [worst, best] = getRange(lines.map((line) => worth(line.score)));
   const paths = lines.map((line) => {
     const share = best === worst ? 1 : (worth(line.score) - worst) / (best - worst);
@@ -79,7 +81,7 @@ function drawPaths({ lines, scoreName, worth, note }, layout) {
     };
     const deselect = () => {
       path.classList.remove("selected");
-      note.replaceChildren(HINT);
+      clearNote();
     };
     const path = draw("path", {
       class: "path",

@@ -1,6 +1,8 @@
 """The page of a comparison in a browser, opened from the disk."""
 
+import json
 import re
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -20,17 +22,22 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the page of a compariso
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Compare three systems, one of two seeds, one with damaged alignments, and a failed run."""
+    """Compare three systems, one of two seeds, one with damaged alignments and no time, and a failed run."""
     folder = tmp_path_factory.mktemp("runs")
     for seed in (1, 2):
         write_run(folder / f"additive_s{seed}", seed=seed, lines=LINES, mistakes=0.3)
     write_run(folder / "dot", changes={"attention.score._target_": "D"}, choices={"attention": "dot"}, lines=LINES)
-    write_run(folder / "wide", changes={"size.hidden": 64}, choices={"size": "wide"}, lines=LINES, mistakes=0.5)
+    wide = {"changes": {"size.hidden": 64}, "choices": {"size": "wide"}, "summary": {"wall_seconds": None}}
+    write_run(folder / "wide", **wide, lines=LINES, mistakes=0.5)
     (folder / "wide" / "test" / "alignments.npz").write_bytes(b"damaged")
     for name, right in (("additive_s1", 0), ("additive_s2", 1), ("dot", 2), ("wide", 1)):
         with_alignments(folder / name, right)
     with_traces(folder / "additive_s2")
     write_run(folder / "failed", summary={"status": "failed", "error": "ValueError: nan"})
+    return write_page(folder)
+
+
+def write_page(folder):
     settings, _ = read_arguments("compare", [f"output={folder}/compare.html", "resamples=50"], usage="")
     compare([str(folder)], settings)
     return folder
@@ -38,17 +45,27 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, runs):
+    with opened(browser, runs) as page:
+        yield page
+
+
+@contextmanager
+def opened(browser, folder):
     """Open the page, which must load nothing else and write nothing to the console."""
     page, messages, requests = browser.new_page(viewport={"width": 1400, "height": 900}), [], []
     page.on("console", lambda message: messages.append(message.text))
     page.on("pageerror", lambda error: messages.append(str(error)))
     page.on("request", lambda request: requests.append(request.url))
-    page.goto((runs / "compare.html").as_uri())
+    page.goto((folder / "compare.html").as_uri())
     page.wait_for_selector("article")
     yield page
     page.close()
     assert messages == []
-    assert [url for url in requests if not url.startswith("data:")] == [(runs / "compare.html").as_uri()]
+    assert [url for url in requests if not url.startswith("data:")] == [(folder / "compare.html").as_uri()]
+
+
+def figure(page, title: str):
+    return page.locator("figure", has=page.get_by_role("heading", name=title, exact=True))
 
 
 def column(page, head: str) -> list[str]:
@@ -115,7 +132,7 @@ def test_scores_are_chosen_and_systems_filtered(page):
 
 def test_the_legend_switches_systems_in_every_chart(page):
     curves = page.locator("#curves figure path.curve")
-    points = page.locator("#lengths .interval")
+    points = figure(page, "BLEU by source length").locator(".interval")
     playwright.expect(curves).to_have_count(16)
     playwright.expect(points).to_have_count(3)
     page.locator("#curves .legend button", has_text="additive").click()
@@ -124,6 +141,96 @@ def test_the_legend_switches_systems_in_every_chart(page):
     assert page.locator("#lengths .legend button[aria-pressed=false]").inner_text() == "additive"
     page.select_option("#against", "time")
     assert "time" in page.locator("#curves .note").first.inner_text()
+
+
+def test_charts_without_a_system_say_so(page):
+    legend = page.locator("#lengths .legend")
+    assert legend.inner_text().endswith("none")
+    legend.get_by_text("none").click()
+    assert page.locator("#curves figure, #lengths figure").count() == 0
+    assert page.get_by_text("No system is shown.").count() == 2
+    legend.get_by_role("button", name="dot").click()
+    assert legend.get_by_text("1 of 3 shown").is_visible()
+    assert page.get_by_text("No system is shown.").count() == 0
+
+
+def test_a_chart_names_the_runs_that_it_cannot_draw(page):
+    caption = figure(page, "Loss").locator("figcaption")
+    assert "Not drawn" not in caption.inner_text()
+    page.select_option("#against", "time")
+    assert caption.inner_text().endswith("Not drawn, without values or time: wide.")
+    assert figure(page, "BLEU").locator("path.curve").count() == 3
+
+
+PAPERS = {
+    "Loss": "Luong 2015, Figure 5",
+    "BLEU by source length": "Tu 2016, Figure 6, left",
+    "Length of translations by source length": "Tu 2016, Figure 6, right",
+    "BLEU of longer sentences": "Meng 2016, Figure 4",
+}
+
+
+def test_every_chart_has_a_caption_and_names_the_figure_of_a_paper(page):
+    captions = page.locator("figure figcaption").all_inner_texts()
+    assert len(captions) == page.locator("figure").count() == 11
+    assert all(len(caption) > 30 and caption.endswith(".") for caption in captions)
+    for title, paper in PAPERS.items():
+        assert paper in figure(page, title).locator("figcaption").inner_text()
+
+
+def test_marks_of_the_length_charts_read_out_the_values_of_the_tables(page, runs):
+    tables = json.loads((runs / "compare.json").read_text())
+    for title, kind in {"BLEU by source length": "by_length", "BLEU of longer sentences": "longer_than"}.items():
+        bleu = [f"{one['name']} source words · {one['bleu']:.2f}" for one in tables[kind]["dot"]]
+        check_marks(figure(page, title), bleu)
+    lengths = [
+        f"{one['name']} source words · {one['words']:.2f} words; {one['reference_words']:.2f} in the reference"
+        for one in tables["by_length"]["dot"]
+    ]
+    check_marks(figure(page, "Length of translations by source length"), lengths)
+
+
+def check_marks(chart, texts: list[str]) -> None:
+    """Point at each mark of the first system, `dot`."""
+    marks = chart.locator(".interval").first.locator("circle[opacity='0']")
+    assert marks.count() == len(texts)
+    for mark, text in zip(marks.all(), texts, strict=True):
+        mark.hover()
+        assert chart.locator(".note").inner_text().startswith(f"dot · {text}")
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    """Compare two runs of equal BLEU with one validation each, whose losses are far apart."""
+    folder = tmp_path_factory.mktemp("single")
+    for name, loss in (("low", 2), ("high", 40)):
+        run = write_run(folder / name, changes={"dropout": loss / 100})
+        rows = ["epoch,step,train/loss,valid/bleu,valid/loss,valid/perplexity", f"0,2000,,20,{loss},{2 * loss}"]
+        (run / "metrics.csv").write_text("\n".join(rows) + "\n")
+    return write_page(folder)
+
+
+@pytest.mark.parametrize("axis", ["steps", "time"])
+def test_labels_and_points_stay_in_their_chart_with_one_validation(browser, single, axis):
+    with opened(browser, single) as page:
+        page.select_option("#against", axis)
+        figure(page, "Loss").locator("circle").first.wait_for()
+        for chart in page.locator("figure:has(svg)").all():
+            frame, labels = chart.bounding_box(), [text.bounding_box() for text in chart.locator("svg text").all()]
+            assert labels
+            assert all(is_inside(label, frame) for label in labels)
+        for title in ("Loss", "Perplexity"):
+            grid = [line.bounding_box()["y"] for line in figure(page, title).locator(".grid").all()]
+            points = [point.bounding_box()["y"] for point in figure(page, title).locator("g circle").all()]
+            assert len(points) == 2
+            assert min(grid) - 60 < min(points) < max(points) < max(grid) + 60
+
+
+def is_inside(box: dict, frame: dict) -> bool:
+    ends = (box["x"] + box["width"], box["y"] + box["height"])
+    frame_ends = (frame["x"] + frame["width"], frame["y"] + frame["height"])
+    starts = box["x"] >= frame["x"] and box["y"] >= frame["y"]
+    return starts and ends[0] <= frame_ends[0] and ends[1] <= frame_ends[1]
 
 
 @pytest.mark.parametrize(("kind", "measures"), [("adequacy", 4), ("alignment", 2)])
@@ -152,6 +259,11 @@ def test_a_click_on_a_value_keeps_the_lines_through_it(page):
     assert page.locator("#settings .path").count() == 3
     page.locator("#settings text.value", has_text="dot").click()
     assert page.locator("#settings .path:not(.out)").get_attribute("aria-label").startswith("dot: BLEU")
+    page.locator("#settings text.value", has_text="wide").click()
+    assert page.locator("#settings .path:not(.out)").count() == 0
+    assert page.locator("#settings .note").inner_text().startswith("no system has all of the chosen values")
+    page.locator("#settings text.value", has_text="wide").click()
+    assert page.locator("#settings .note").inner_text().startswith("point at a line")
 
 
 def test_two_systems_are_compared_sentence_by_sentence(page):
@@ -246,6 +358,15 @@ def test_runs_show_their_configuration_and_runs_left_out_the_reason(page):
     listed = page.locator("#not_compared").inner_text()
     assert "failed: ValueError: nan" in listed
     assert "alignments.npz is damaged" in listed
+
+
+def test_the_leaderboard_fits_a_screen_of_1280_pixels(page):
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.locator("#scores summary").click()
+    for score in ("words_too_often", "words_left_out"):
+        page.locator(f"#scores input[value={score}]").check()
+    table = page.locator("#leaderboard .scroll")
+    assert table.evaluate("table => table.scrollWidth <= table.clientWidth")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
