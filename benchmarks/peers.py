@@ -76,7 +76,7 @@ class Peer:
 
 
 def measure_second_half(clock: Path, updates: int) -> dict:
-    """Return words per second in the second half of the updates.
+    """Return words per second in the second half of the updates, and the mean of words per update.
 
     Args:
         clock: A JSON file with [seconds, target words so far] after each update.
@@ -84,7 +84,8 @@ def measure_second_half(clock: Path, updates: int) -> dict:
     """
     records = json.loads(clock.read_text())
     (began, words_before), (ended, words) = records[updates // 2 - 1], records[-1]
-    return {"tokens_per_second": round((words - words_before) / (ended - began), 1), "updates": len(records)}
+    rate = round((words - words_before) / (ended - began), 1)
+    return {"tokens_per_second": rate, "updates": len(records), "words_per_update": words / len(records)}
 
 
 def search_figures(hypotheses: list[str], seconds: float) -> dict:

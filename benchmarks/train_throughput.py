@@ -29,13 +29,15 @@ from machine import write_results
 
 ROOT = Path(__file__).parent.parent
 
+BATCH = 80
+LARGEST_DIFFERENCE = 0.15  # of a peer's words per update, because it draws other batches of the same text
 # the comparison model, which the hand-written baseline and the peers train too
 MODEL = (
     "decoder=bahdanau",
     "decoder.readout._target_=nmt.model.readout.DeepOutput",
     "~decoder.readout.maxout_size",
     "size.readout=512",
-    "data.batches.size=80",
+    f"data.batches.size={BATCH}",
 )
 PEERS = {"joeynmt": ("joeynmt_peer.py",), "opennmt": ("opennmt_peer.py", "train")}
 RANDOM_SENTENCES, RANDOM_LENGTHS = 8000, (6, 20)
@@ -105,7 +107,19 @@ def measure_peer(system: str, options: argparse.Namespace) -> dict:
         command += ["--data", folder, "--updates", str(options.updates), "--threads", str(options.threads)]
         if system == "joeynmt":
             command += ["--size", options.size, "--device", options.device]
-        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+        result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+        check_words(result, (Path(folder) / "train.de").read_text(encoding="utf-8").splitlines())
+    return result
+
+
+def check_words(result: dict, lines: list[str]) -> None:
+    """Refuse the figure of a peer that did not train on the words of our text, end symbols included."""
+    expected = BATCH * (sum(len(line.split()) for line in lines) / len(lines) + 1)
+    if abs(result["words_per_update"] / expected - 1) > LARGEST_DIFFERENCE:
+        sys.exit(
+            f"{result['system']}: trained on {result['words_per_update']:.0f} words an update, and our text has "
+            f"{expected:.0f}: its figure cannot be compared"
+        )
 
 
 def measure_ours(options: argparse.Namespace) -> dict:
@@ -113,7 +127,7 @@ def measure_ours(options: argparse.Namespace) -> dict:
     import pytorch_lightning
 
     from nmt.training.experiment import make_module, make_trainer, with_vocabulary_sizes
-    from nmt.training.process_setup import set_up_process
+    from nmt.training.process_setup import set_up_process, set_up_products
 
     config, data = compose(options)
     set_up_process(config)
@@ -123,8 +137,21 @@ def measure_ours(options: argparse.Namespace) -> dict:
         watch = make_watch_class()(warm_up=options.updates // 3, device=options.device)
         trainer = make_trainer(config, Path(folder), [pytorch_lightning.loggers.CSVLogger(folder)])
         trainer.callbacks.append(watch)
+        set_up_products(config.matmul_precision, None, module.model, trainer.strategy.root_device)
         trainer.fit(module, data)
-    return {"system": "ours", "parameters": sum(p.numel() for p in module.parameters())} | watch.figures()
+    parameters = sum(p.numel() for p in module.parameters())
+    return {"system": "ours", "parameters": parameters} | settings_in_force(trainer) | watch.figures()
+
+
+def settings_in_force(trainer) -> dict:
+    """Return what decides speed, as it is set in this process, not as it was asked for."""
+    import torch
+
+    return {
+        "threads": torch.get_num_threads(),
+        "precision": trainer.precision,
+        "matmul_precision": torch.get_float32_matmul_precision(),
+    }
 
 
 def measure_hoisted(options: argparse.Namespace) -> dict:

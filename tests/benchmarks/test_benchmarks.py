@@ -1,7 +1,9 @@
 """The benchmarks run and write their results; speed is not tested."""
 
 import argparse
+import gzip
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -126,9 +128,12 @@ def test_a_table_and_a_plot_are_made_from_stored_measurements(tmp_path, capsys, 
 
 @pytest.mark.slow
 def test_training_is_measured_against_the_hand_written_loop(tmp_path):
-    arguments = ["--size=tiny", "--data=random", "--updates=6", "--rounds=1"]
+    settings = ["--override=trainer.precision=bf16-mixed", "--override=matmul_precision=medium"]
+    arguments = ["--size=tiny", "--data=random", "--updates=6", "--rounds=1", *settings]
     (turn,) = run_benchmark("train_throughput.py", tmp_path / "train.json", *arguments)["rounds"]
     assert set(turn) == {"ours", "hoisted"}
+    in_force = {key: turn["ours"][key] for key in ("threads", "precision", "matmul_precision")}
+    assert in_force == {"threads": 1, "precision": "bf16-mixed", "matmul_precision": "medium"}
     assert 0 < turn["ours"]["outside_forward_backward"] < 1
     assert turn["ours"]["tokens_per_second"] > 0 < turn["hoisted"]["tokens_per_second"]
 
@@ -140,3 +145,78 @@ def test_one_command_runs_all_benchmarks(tmp_path):
     assert done.returncode == 0, done.stderr
     assert {path.name.rpartition("_")[0] for path in tmp_path.glob("*.json")} == {"train_tiny", "growth"}
     assert "## growth" in done.stdout
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Write a small Multi30k: 200 pairs of training, one of validation and one test pair."""
+    folder = tmp_path / "data" / "multi30k" / "raw"
+    folder.mkdir(parents=True)
+    words = ["A man", "Two dogs", "The girl"]
+    for name, count in (("train", 200), ("val", 1), ("test_2016_flickr", 1), ("test_2017_flickr", 1)):
+        for language in ("en", "de"):
+            lines = [f"{words[number % 3]} sees {'red' if number % 2 else 'old'} houses." for number in range(count)]
+            text = "".join(f"{line}\n" for line in lines)
+            (folder / f"{name}.{language}.gz").write_bytes(gzip.compress(text.encode()))
+    return tmp_path / "data"
+
+
+def test_the_text_for_the_peers_holds_whole_preprocessed_lines(corpus, tmp_path):
+    environment = os.environ | {"NMT_DATA": str(corpus), "NMT_CACHE": str(tmp_path / "cache")}
+    command = [
+        sys.executable,
+        str(FOLDER / "train_throughput.py"),
+        "--size=tiny",
+        "--write-text",
+        str(tmp_path / "text"),
+    ]
+    subprocess.run(command, env=environment, check=True)
+    for language in ("en", "de"):
+        lines = (tmp_path / "text" / f"train.{language}").read_text().splitlines()
+        assert len(lines) == 200
+        assert lines[0] == "a man sees old houses ."
+        assert lines[-1] == "two dogs sees red houses ."
+        assert (tmp_path / "text" / f"valid.{language}").read_text() == "a man sees old houses .\n"
+
+
+# a peer that trains on nothing: it reads the text that its configuration names, and counts the words of each update
+PEER = """#!{python}
+import json, sys
+from pathlib import Path
+if sys.argv[1] == "-c":
+    print({version!r})
+    sys.exit()
+configuration, clock = (Path(sys.argv[place]) for place in {places})
+settings = json.loads(configuration.read_text())
+text = settings["data"].get("train") or settings["data"]["corpus"]["path_tgt"].removesuffix(".de")
+lines = Path(text + ".de").read_text().splitlines()
+words = {share} * 80 * sum(len(line.split()) + 1 for line in lines) / len(lines)
+clock.write_text(json.dumps([[update, words * update] for update in range(1, 7)]))
+"""
+PEERS = {"joeynmt": ("2.3.0", (3, 4)), "opennmt": ("3.5.1", (3, 5))}
+
+
+@pytest.mark.parametrize(("share", "refused"), [(1.0, False), (0.2, True)])
+@pytest.mark.parametrize("system", PEERS)
+def test_a_figure_of_a_peer_counts_only_if_it_trains_on_our_words(corpus, tmp_path, system, share, refused):
+    version, places = PEERS[system]
+    python = tmp_path / "python"
+    python.write_text(PEER.format(python=sys.executable, version=version, places=places, share=share))
+    python.chmod(0o755)
+    size = "small" if system == "joeynmt" else "tiny"
+    arguments = [f"--size={size}", "--updates=6", "--rounds=1", "--threads=1", f"--{system}={python}"]
+    program = (
+        "import json, sys, train_throughput\n"
+        "print(json.dumps(train_throughput.measure(sys.argv.pop(1), train_throughput.parse())))"
+    )
+    environment = os.environ | {"NMT_DATA": str(corpus), "NMT_CACHE": str(tmp_path / "cache")}
+    environment |= {"PYTHONPATH": str(FOLDER)}
+    command = [sys.executable, "-c", program, system, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if refused:
+        assert done.returncode == 1
+        assert f"{system}: trained on 112 words an update, and our text has 560" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["words_per_update"], result["tokens_per_second"]) == (560.0, 560.0)
