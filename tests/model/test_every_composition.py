@@ -1,11 +1,14 @@
 """Invariants of every composition of encoder, decoder, attention, its parts, and memory."""
 
+import copy
 from functools import cache
 
 import pytest
 import torch
 from compositions import SOURCE_WORDS, TARGET_WORDS, composed, compositions
 from random_batches import batch_of, random_rows
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from nmt.data.vocabulary import START
 from nmt.model.tree import map_tree
@@ -126,6 +129,44 @@ def test_weights_that_enter_the_loop_once_get_the_same_gradients(composition, mo
         gradients.append([parameter.grad.clone() for parameter in model.parameters()])
     for (name, _), plain, once in zip(model.named_parameters(), *gradients, strict=True):
         torch.testing.assert_close(once, plain, rtol=1e-12, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
+
+
+class Watch(TorchDispatchMode):
+    """Collect the operations that wait for the device, or that run on another device than `meta`."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = set()
+
+    def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
+        name = operation._schema.name.removeprefix("aten::")
+        result = operation(*arguments, **(keywords or {}))
+        tensors = [leaf for leaf in tree_leaves((arguments, result)) if isinstance(leaf, torch.Tensor)]
+        selects_by_mask = name in ("index", "index_put_") and any(leaf.dtype == torch.bool for leaf in tensors)
+        if name in WAITING or selects_by_mask or any(leaf.device.type != "meta" for leaf in tensors):
+            self.found.add(name)
+        return result
+
+
+WAITING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "_unique2", "bincount")
+
+
+@each
+def test_the_loop_never_waits_for_the_device(composition):
+    """Tensors on `meta` have no values, so nothing here depends on any: the loop can become a graph of a GPU."""
+    model, batch = model_of(composition), batch_of(SOURCES, TARGETS)
+    encoded = map_tree(lambda leaf: leaf.detach().to("meta"), model.encode(batch.source, batch.source_lengths))
+    decoder = copy.deepcopy(model.decoder).to("meta").train()
+    words = torch.empty(3, 4, model.target_embedding.embedding_dim, device="meta", dtype=torch.float64)
+    with Watch() as watch:
+        bound, state = decoder.begin(encoded)
+        inputs = decoder.prepare(words)
+        total = 0.0
+        for parts in zip(*(part.unbind(0) for part in inputs), strict=True):
+            features, _, state = decoder.step(type(inputs)(*parts), state, bound)
+            total = total + features.state.sum() + features.context.sum()
+        total.backward()
+    assert watch.found == set()
 
 
 @each
