@@ -97,11 +97,6 @@ class TrainingModule(pytorch_lightning.LightningModule):
             batches /= _batches_of_step(self.trainer, batch_idx)
         return loss.objective * self.trainer.world_size * batches / divisor
 
-    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Sum the step's objective and likelihood over the ranks."""
-        self.objective, nats, pieces = sum_over_ranks(self.step_totals, self.device).tolist()
-        self.nats_per_piece = nats / pieces
-
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
         """Log the loss of the last step."""
         self.log("train/loss", self.nats_per_piece, prog_bar=True, batch_size=1, rank_zero_only=True)
@@ -143,7 +138,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
     ) -> None:
-        """Clip gradients, then skip the step if it is not finite.
+        """Clip gradients, sum the step's objective over the ranks, and skip the step if it is not finite.
 
         Lightning's own clipping refuses sparse gradients, and fused optimizers under any mixed precision, though only
         the loss scaling of fp16 cannot have them.
@@ -152,11 +147,16 @@ class TrainingModule(pytorch_lightning.LightningModule):
         self.gradient_norm = clip_norm(self.model.parameters(), gradient_clip_val if by_norm else None)
         if gradient_clip_val and not by_norm:
             clip_values(self.model.parameters(), gradient_clip_val)
-        self._skip_nonfinite_step(optimizer)
+        totals = sum_over_ranks(self.step_totals, self.device)
+        # one list, because each reading of a number waits for a GPU
+        values = torch.cat([totals, self.gradient_norm.to(totals).view(1)])
+        self.objective, nats, pieces, norm = values.tolist()
+        self.nats_per_piece = nats / pieces
+        self._skip_nonfinite_step(optimizer, norm)
 
-    def _skip_nonfinite_step(self, optimizer: Optimizer) -> None:
+    def _skip_nonfinite_step(self, optimizer: Optimizer, norm: float) -> None:
         """Take the gradients from the optimizer, so that it changes nothing; all ranks decide alike."""
-        loss, norm = self.objective, float(self.gradient_norm)
+        loss = self.objective
         sentences: list[int] = []
         if self.guard.is_unusual(loss, norm):
             numbers = {number: 0 for batch in self.batches for number in batch.sentences.tolist()}

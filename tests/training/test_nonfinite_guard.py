@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from nmt.errors import ConfigurationError, UserError
 from nmt.training.lightning_module import TrainingModule
@@ -105,18 +106,34 @@ def test_settings_out_of_range_are_named():
         NonfiniteGuard(path="", most_in_a_row=1, spike=1)
 
 
+class Readings(TorchFunctionMode):
+    """Count how often numbers of tensors are read, which waits for a GPU."""
+
+    lists = 0
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        name = getattr(function, "__name__", "")
+        assert name not in ("item", "__float__", "__int__", "__bool__"), name
+        self.lists += name == "tolist"
+        return function(*arguments, **(keywords or {}))
+
+
 @pytest.mark.parametrize("algorithm", [None, "norm", "value"])
 def test_a_step_that_is_no_number_is_left_out_whatever_gradients_are_clipped_by(guard, algorithm):
     model = torch.nn.Linear(2, 1)
     trainer = SimpleNamespace(precision="32-true", global_step=3, is_global_zero=True)
-    training = SimpleNamespace(trainer=trainer, model=model, guard=guard, batches=[], objective=1.0)
+    training = SimpleNamespace(trainer=trainer, model=model, guard=guard, batches=[], device=torch.device("cpu"))
+    training.step_totals = torch.tensor([1.5, 12.0, 4.0])  # objective, nats and pieces
     training.clip_gradients = lambda *how: torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)
     training._skip_nonfinite_step = partial(TrainingModule._skip_nonfinite_step, training)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     for gradient, left in ((2.0, 2), (math.nan, 0)):
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, gradient)
-        TrainingModule.configure_gradient_clipping(training, optimizer, 0.5, algorithm)
+        with Readings() as readings:
+            TrainingModule.configure_gradient_clipping(training, optimizer, 0.5, algorithm)
+        assert readings.lists == 1
+        assert (training.objective, training.nats_per_piece) == (1.5, 3.0)
         assert sum(parameter.grad is not None for parameter in model.parameters()) == left
         if left:
             largest = max(float(parameter.grad.abs().max()) for parameter in model.parameters())
