@@ -32,10 +32,20 @@ def hardware_label(description: Mapping[str, Any]) -> str:
     return label if ranks == 1 else f"{ranks} × {label}"
 
 
+def has_bfloat16_products() -> bool:
+    """Return whether the processor multiplies bfloat16 matrices; True where Linux does not say."""
+    flags = _read_processor("flags")
+    return flags is None or bool({"avx512_bf16", "amx_bf16"} & set(flags.split()))
+
+
 def _processor() -> str:
+    return _read_processor("model name") or platform.processor() or platform.machine()
+
+
+def _read_processor(key: str) -> str | None:
+    """Return what Linux says of the first core, or None."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
+        return None
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), None)

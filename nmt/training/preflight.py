@@ -1,6 +1,7 @@
 """Pre-flight checks, run before hours of data preparation."""
 
 import copy
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,10 +22,12 @@ from nmt.runs.checkpoint_file import locate_checkpoint
 from nmt.runs.folder import BEST
 from nmt.runs.trained_model import build_model
 from nmt.system.files import check_writable
-from nmt.system.hardware import available_cores
+from nmt.system.hardware import available_cores, has_bfloat16_products
 from nmt.training.lightning_internals import validates_by_the_clock
 from nmt.training.lightning_module import SCORES, check_loss
 from nmt.translate.unknown_words import check_unknown
+
+log = logging.getLogger(__name__)
 
 RANKS_PER_CORE = 2
 PRECISIONS = ("32-true", "bf16-mixed", "32", "bf16")  # Lightning's, with whole weights
@@ -183,6 +186,12 @@ def check_ranks(config: DictConfig, trainer: Trainer) -> None:
         raise ConfigurationError(
             f"trainer.devices={config.trainer.devices}: so many processes on {cores} cores would stop the machine; "
             f"at most {RANKS_PER_CORE} per core"
+        )
+    if trainer.strategy.root_device.type == "cpu" and "bf16" in str(trainer.precision) and not has_bfloat16_products():
+        log.warning(
+            "trainer.precision=%s: this processor has no bfloat16 products, so training is slower. "
+            "Fix: trainer.precision=32-true",
+            config.trainer.precision,
         )
     if ranks > 1 and validates_by_the_clock(trainer):
         raise ConfigurationError(

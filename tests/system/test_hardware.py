@@ -7,7 +7,8 @@ import pytest
 import torch
 from commands import ROOT
 
-from nmt.system.hardware import describe_hardware, hardware_label
+from nmt.system import hardware
+from nmt.system.hardware import describe_hardware, hardware_label, has_bfloat16_products
 
 
 def test_a_gpu_is_named_only_if_the_run_used_it(monkeypatch):
@@ -29,6 +30,20 @@ def test_a_gpu_is_named_only_if_the_run_used_it(monkeypatch):
 )
 def test_the_label_of_the_hardware_is_short(more, words):
     assert hardware_label({"processor": "EPYC", "cores": 8, "threads": 2} | more) == words
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "expected"),
+    [
+        ("model name\t: EPYC\nflags\t\t: fpu avx2 avx512_bf16\n", True),
+        ("model name\t: Xeon\nflags\t\t: fpu amx_bf16 amx_tile\n", True),
+        ("model name\t: EPYC\nflags\t\t: fpu avx2 avx512f\n", False),
+        ("", True),
+    ],
+)
+def test_processors_with_bfloat16_products_are_known(cpuinfo, expected, monkeypatch):
+    monkeypatch.setattr(hardware.Path, "read_text", lambda *_, **__: cpuinfo)
+    assert has_bfloat16_products() == expected
 
 
 @pytest.mark.parametrize("module", ["nmt.data.corpus_cache", "nmt.launch.sweep"])

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from compositions import composed
+from compositions import composed, configured
+from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from random_batches import batch_of
@@ -20,6 +21,7 @@ from nmt.runs.provenance import git_commit
 from nmt.training.experiment import explain_fit_errors, results
 from nmt.training.last_checkpoint import LastCheckpoint
 from nmt.training.lightning_module import TrainingModule
+from nmt.training.preflight import check_ranks
 from nmt.training.resume import EarlierTraining
 from nmt.training.run_summary import keep_summary
 
@@ -266,3 +268,13 @@ def test_each_rank_draws_its_own_dropout_and_the_first_that_of_one_rank():
     assert drawn_by(0, step=7, stored=stored) == after
     drawn = [alone, after, drawn_by(1), drawn_by(2), drawn_by(1, step=7, stored=stored)]
     assert len({tuple(one) for one in drawn}) == 5
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "32-true"])
+@pytest.mark.parametrize("has_products", [True, False])
+def test_bfloat16_without_bfloat16_products_is_a_warning(precision, has_products, monkeypatch, caplog):
+    monkeypatch.setattr("nmt.training.preflight.has_bfloat16_products", lambda: has_products)
+    config = configured("trainer=cpu", f"trainer.precision={precision}")
+    check_ranks(config, Trainer(accelerator="cpu", devices=1, precision=precision, logger=False))
+    warns = "has no bfloat16 products, so training is slower. Fix: trainer.precision=32-true" in caplog.text
+    assert warns == (precision == "bf16-mixed" and not has_products)
