@@ -1,5 +1,6 @@
 """The example of docs/extending.md, added to a copy of the project."""
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -7,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from commands import ROOT
+from compositions import SOURCE_WORDS, TARGET_WORDS, composed
+from random_batches import batch_of, random_rows
 
 FILES = re.compile(r"^`([\w/.]+)`\n\n```\w+\n(.*?)^```$", re.M | re.S)
 STEPS = ("size=tiny", "debug=steps", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
@@ -36,3 +40,29 @@ def test_the_documented_mechanism_passes_the_model_tests_and_trains(tmp_path):
     assert int(re.search(r"(\d+) passed", tested)[1]) > 20
     settings = ("attention=cosine", "attention/coverage=gru", "attention.score.temperature=10")
     assert "completed" in run_python(tmp_path, "train.py", *STEPS, *settings)
+
+
+EXAMPLES = {  # class: where it is written, and how it is chosen
+    "Tempered": ("nmt.model.attention.weights", ["+attention.weights.temperature=2.0"], "attention.weights"),
+    "LastAttention": ("nmt.model.attention.coverage", ["attention/coverage=linguistic"], "attention.coverage"),
+    "Entropy": ("nmt.model.attention.penalty", ["attention/penalty=coverage"], "attention.penalty"),
+    "Plain": ("nmt.model.decoder.recurrent", ["decoder/cell=lstm", "decoder/context_gate=both"], "decoder"),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_short_example_of_a_part_trains(name, monkeypatch):
+    module, choices, key = EXAMPLES[name]
+    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    code = re.search(rf"^```python\n(class {name}\(.*?)^```$", text, re.M | re.S)[1]
+    namespace = dict(vars(importlib.import_module(module)))
+    exec(code, namespace)
+    monkeypatch.setattr(f"{module}.{name}", namespace[name], raising=False)
+    batch = batch_of(random_rows([5, 2], SOURCE_WORDS, seed=1), random_rows([3, 6], TARGET_WORDS, seed=2))
+    model = composed(*choices, f"{key}._target_={module}.{name}")
+    before = model.loss(batch).objective
+    before.backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.01 * parameter.grad
+    assert model.loss(batch).objective < before
