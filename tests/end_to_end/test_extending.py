@@ -46,7 +46,7 @@ EXAMPLES = {  # class: where it is written, and how it is chosen
     "Tempered": ("nmt.model.attention.weights", ["+attention.weights.temperature=2.0"], "attention.weights"),
     "LastAttention": ("nmt.model.attention.coverage", ["attention/coverage=linguistic"], "attention.coverage"),
     "Entropy": ("nmt.model.attention.penalty", ["attention/penalty=coverage"], "attention.penalty"),
-    "Plain": ("nmt.model.decoder.recurrent", ["decoder/cell=lstm", "decoder/context_gate=both"], "decoder"),
+    "Projected": ("nmt.model.decoder.recurrent", ["decoder/cell=lstm", "decoder/context_gate=both"], "decoder"),
 }
 
 
