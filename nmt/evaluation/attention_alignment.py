@@ -15,9 +15,10 @@ from nmt.translate.text_translator import TextTranslator
 
 
 class AlignmentScores(NamedTuple):
-    """Scores of a text's alignments, with the links and the counts of each sentence."""
+    """Scores of a text's alignments, with the weights, the links and the counts of each sentence."""
 
     scores: dict[str, float]
+    weights: list[np.ndarray]  # (target words, source words)
     links: list[Links]
     counts: np.ndarray  # (sentence, counts of its links, then of its weights)
 
@@ -70,7 +71,16 @@ def score_alignments(weights: list[np.ndarray], gold: list[Gold], threshold: flo
     aer, saer = compute_measures(counts.sum(0)).tolist()
     scores = link_scores(links, gold)
     others = {f"alignment_{name}": scores[name] for name in ("precision", "recall", "f1")}
-    return AlignmentScores({"aer": aer, "saer": saer, **others}, links, counts)
+    return AlignmentScores({"aer": aer, "saer": saer, **others}, weights, links, counts)
+
+
+def mark_gold(gold: Gold, shape: tuple[int, int]) -> np.ndarray:
+    """Return (target words, source words): 1 for a sure link, 0.5 for a possible one, else 0."""
+    marks = np.zeros(shape)
+    for links, mark in ((gold.possible, 0.5), (gold.sure, 1.0)):
+        for source, target in links:
+            marks[target, source] = mark
+    return marks
 
 
 def extract_links(weights: np.ndarray, threshold: float | None) -> Links:

@@ -11,7 +11,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from nmt.data.parallel_text import SentencePair
-from nmt.evaluation.attention_alignment import AlignmentScores
+from nmt.evaluation.attention_alignment import AlignmentScores, mark_gold
 from nmt.evaluation.mechanism_page import render_mechanism
 from nmt.evaluation.test_set import TestSet
 from nmt.evaluation.translated_set import TranslatedSet
@@ -21,8 +21,11 @@ from nmt.system.files import write_json, write_text
 from nmt.translate.alignment import format_pharaoh, link_words
 from nmt.translate.text_translator import Translation
 
-FORCED_LINKS, TRACES, MECHANISM = "forced_links.txt", "traces.npz", "mechanism.json"
-OPTIONAL = (FORCED_LINKS, TRACES, MECHANISM, "mechanism.html", "alignment_*.png")  # from an earlier evaluation
+FORCED_LINKS, FORCED_ALIGNMENTS = "forced_links.txt", "forced_alignments.npz"
+TRACES, MECHANISM = "traces.npz", "mechanism.json"
+OPTIONAL = (  # files from an earlier evaluation
+    FORCED_LINKS, FORCED_ALIGNMENTS, TRACES, MECHANISM, "mechanism.html", "alignment_*.png"
+)  # fmt: skip
 DRAWN = 3  # translations on the page of the mechanism
 LARGEST = float(np.finfo(np.float16).max)
 
@@ -57,6 +60,8 @@ def write_results(
         _write_lines(draft / "links.txt", links)
         if alignments:
             _write_lines(draft / FORCED_LINKS, (format_pharaoh(sorted(links)) for links in alignments.links))
+            gold = [mark_gold(*pair) for pair in zip(test.gold, (one.shape for one in alignments.weights), strict=True)]
+            _write_named_arrays(draft / FORCED_ALIGNMENTS, {"weights": alignments.weights, "gold": gold})
         _write_lines(draft / "sentences.jsonl", map(_to_json, test.pairs, references, translated.translations))
         _write_arrays(draft / "alignments.npz", [translation.alignment for translation in translated.translations])
         _write_traces(draft / TRACES, [translation.traces for translation in translated.translations])
@@ -89,6 +94,13 @@ def _write_arrays(path: Path, arrays: list[np.ndarray]) -> None:
     """Write arrays under their numbers."""
     with path.open("wb") as file:
         np.savez(file, **{str(number): array.astype(np.float16) for number, array in enumerate(arrays)})
+
+
+def _write_named_arrays(path: Path, arrays: dict[str, list[np.ndarray]]) -> None:
+    """Write lists of arrays under NAME/NUMBER."""
+    named = {f"{name}/{number}": array for name, of_name in arrays.items() for number, array in enumerate(of_name)}
+    with path.open("wb") as file:
+        np.savez_compressed(file, **{name: array.astype(np.float16) for name, array in named.items()})
 
 
 def _write_traces(path: Path, traces: list[dict[str, np.ndarray]]) -> None:

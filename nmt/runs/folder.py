@@ -2,7 +2,7 @@
 
     .hydra/ · checkpoints/{best,last,previous}.ckpt · metrics.csv · summary.json · train.log · tokenizer files
     word_table.tsv.gz · candidates.npz · wandb/
-    <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz,traces.npz}
+    <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz,forced_alignments.npz,traces.npz}
 
 A sweep's folder holds sweep.json and the folders of its jobs. Nothing here needs torch.
 """

@@ -63,11 +63,11 @@ const CURVES = {
     title: "Loss",
     caption:
       "Validation loss of each run in nats per piece (Luong 2015, Figure 5, has that of the test " +
-      "set); training loss is pale. The highest values are cut off.",
+      "set); training loss is pale. The highest values may be cut off.",
   },
   perplexity: {
     title: "Perplexity",
-    caption: "Validation perplexity of each run, per word. The highest values are cut off.",
+    caption: "Validation perplexity of each run, per word. The highest values may be cut off.",
   },
   bleu: {
     title: "BLEU",

@@ -77,7 +77,7 @@ function makeSourceHeads({ source, weights }) {
 }
 
 function makeTargetRows({ target, weights, layers }, readout) {
-  const [maps, cells] = [selectLayers(layers, "map"), selectLayers(layers, "cells")];
+  const [maps, cells, links] = ["map", "cells", "links"].map((kind) => selectLayers(layers, kind));
   return weights.map((row, index) => {
     const attributes = {
       scope: "row",
@@ -91,16 +91,17 @@ function makeTargetRows({ target, weights, layers }, readout) {
     const head = make("th", attributes, getWord(target, index));
     const squares = row.map((weight, column) => {
       const bars = maps.map((layer) => layer.makeBar(index, column));
-      return makeSquare(weight, column, bars);
+      const outlines = links.map((layer) => layer.makeLink(index, column));
+      return makeSquare(weight, column, [...bars, ...outlines]);
     });
     const others = cells.flatMap((layer) => layer.makeCells(index));
     return make("tr", { "data-row": index }, head, ...squares, ...others);
   });
 }
 
-function makeSquare(weight, column, bars) {
+function makeSquare(weight, column, marks) {
   const text = make("span", { class: "visually-hidden" }, weight.toFixed(2));
-  const square = make("td", { "data-column": column }, text, ...bars);
+  const square = make("td", { "data-column": column }, text, ...marks);
   square.style.setProperty("--weight", Math.min(1, weight));
   return square;
 }

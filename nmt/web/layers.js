@@ -5,7 +5,8 @@
  *
  * The kind says how it is drawn. map: a bar in each square; numbers: a row below the source words;
  * line: a line over the squares, through source positions; cells: squares beside those of the
- * source. `values` has a row for each target word, but numbers have one for each source word.
+ * source; links: outlines of squares, dashed for values below 1. `values` has a row for each target
+ * word, but numbers have one for each source word.
  */
 class Layer {
   constructor({ name, kind, values }, index) {
@@ -34,6 +35,13 @@ class Layer {
     const bar = this.keep(make("i", { class: "bar" }));
     bar.style.setProperty("--share", Math.max(0, this.values[row][column]) / this.peak);
     return bar;
+  }
+
+  makeLink(row, column) {
+    const value = this.values[row][column];
+    if (!value) return null;
+    const text = make("span", { class: "visually-hidden" }, this.describeLink(value));
+    return this.keep(make("i", { class: value < 1 ? "link possible" : "link" }, text));
   }
 
   makeNumbers() {
@@ -91,7 +99,12 @@ class Layer {
   /** Describe the value of a source word. */
   describeSquare(row, column) {
     if (this.kind === "map") return this.describe(this.name, this.values[row][column]);
+    if (this.kind === "links") return [this.describeLink(this.values[row][column])];
     return this.kind === "numbers" ? this.describe(this.name, this.values[column]) : [];
+  }
+
+  describeLink(value) {
+    return value ? ` · ${value < 1 ? "possible " : ""}${this.name.replace(/s$/, "")}` : "";
   }
 
   describe(name, value) {

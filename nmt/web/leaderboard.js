@@ -59,7 +59,7 @@ function makeDifferenceColumns() {
     (hasSeveralRuns ? "; BLEU is the mean over seeds" : "");
   const difference = {
     key: "difference",
-    head: "Δ BLEU",
+    head: "Δ\u00a0BLEU",
     title: `difference from ${tables.baseline}`,
     direction: -1,
     getValue: (row) => row.difference?.bleu ?? 0,

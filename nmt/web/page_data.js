@@ -72,15 +72,17 @@ const getAlignmentRanks = memoize(() => {
   return new Map(order.map((sentence, rank) => [sentence, rank]));
 });
 
-/** Return the alignments of one chunk; `key` names its run and its number. */
+/** Return the alignments of one chunk; `key` names its kind, its run and its number. */
 const readAlignmentChunk = memoize(async (key) => {
-  const [run, number] = key.split(" ").map(Number);
-  const bytes = await decompress(readData("alignments").runs[run][number]);
+  const [kind, run, number] = key.split(" ");
+  const bytes = await decompress(readData("alignments")[kind][run][number]);
   const headEnd = bytes.indexOf(0);
   let at = headEnd + 1;
-  return parseBytes(bytes.subarray(0, headEnd)).map(([rows, columns, words]) => ({
-    words,
-    weights: Array.from({ length: rows }, () => bytes.subarray(at, (at += columns))),
+  const readRow = (columns) =>
+    Array.from(bytes.subarray(at, (at += columns)), (byte) => byte / 255);
+  return parseBytes(bytes.subarray(0, headEnd)).map(([rows, columns, detail]) => ({
+    detail,
+    weights: Array.from({ length: rows }, () => readRow(columns)),
   }));
 });
 
@@ -91,19 +93,43 @@ const readLayerChunk = memoize(async (key) => {
   return chunks ? readCompressed(chunks[number]) : [];
 });
 
-/** Return the attention of a run on a sentence, or null if the page has none. */
+/** True if the page has the alignment of this kind, `runs` or `forced`, of a run on a sentence. */
+const hasAlignment = (kind, run, sentence) =>
+  getAlignmentRanks().has(sentence) && readData("alignments")[kind][run] !== null;
+
+/** Return the number of a sentence's chunk, and its place in the chunk. */
+function findInChunk(sentence) {
+  const [rank, { together }] = [getAlignmentRanks().get(sentence), readData("alignments")];
+  return [Math.floor(rank / together), rank % together];
+}
+
+const splitAtSpaces = (text) => text.split(/\s+/).filter(Boolean);
+
+/** Return the attention of a run's translation of a sentence. */
 async function readAlignment(run, sentence) {
-  const { together, runs: chunks } = readData("alignments");
-  const rank = getAlignmentRanks().get(sentence);
-  if (rank === undefined || !chunks[run]) return null;
-  const key = `${run} ${Math.floor(rank / together)}`;
-  const { words, weights } = (await readAlignmentChunk(key))[rank % together];
+  const [chunk, place] = findInChunk(sentence);
+  const { detail: words, weights } = (await readAlignmentChunk(`runs ${run} ${chunk}`))[place];
   const translation = (await readTranslations(run))[sentence];
   return {
     source: (await readSourceWords(sentences.split_of_run[run]))[sentence],
-    target: words || [...translation.split(/\s+/).filter(Boolean), "</s>"],
-    weights: weights.map((row) => Array.from(row, (byte) => byte / 255)),
+    target: words || [...splitAtSpaces(translation), "</s>"],
+    weights,
     digits: 2,
-    layers: (await readLayerChunk(key))[rank % together],
+    layers: (await readLayerChunk(`${run} ${chunk}`))[place],
+  };
+}
+
+/** Return the attention of a run while the reference is forced, with the gold links. */
+async function readForcedAlignment(run, sentence) {
+  const [chunk, place] = findInChunk(sentence);
+  const { detail: links, weights } = (await readAlignmentChunk(`forced ${run} ${chunk}`))[place];
+  const values = weights.map((row) => row.map(() => 0));
+  for (const [row, column, value] of links) values[row][column] = value;
+  return {
+    source: splitAtSpaces((await readTexts("sources"))[sentence]),
+    target: splitAtSpaces((await readTexts("references"))[sentence]),
+    weights,
+    digits: 2,
+    layers: [{ name: "gold links", kind: "links", values }],
   };
 }

@@ -12,6 +12,7 @@ from nmt.evaluation.alignment_error import compute_measures
 from nmt.evaluation.attention_alignment import (
     count_shared_letters,
     extract_links,
+    mark_gold,
     score_alignments,
     to_whitespace_words,
 )
@@ -39,6 +40,12 @@ def test_hard_and_soft_error_rates_agree_with_values_by_hand():
         }
     )
     assert score_alignments([np.eye(3)], [Gold({(0, 0), (1, 1), (2, 2)}, set())], None).scores["saer"] == 0.0
+
+
+def test_gold_links_are_marked_by_target_and_source_word():
+    gold = Gold({(0, 1)}, {(0, 1), (2, 0)})
+    assert mark_gold(gold, (2, 3)).tolist() == [[0, 0, 0.5], [1, 0, 0]]
+    assert score_alignments([WEIGHTS], [gold], None).weights[0] is WEIGHTS
 
 
 def test_error_rates_come_from_the_summed_counts_of_sentences():

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from nmt.data.parallel_text import SentencePair
+from nmt.data.word_alignments import Gold
 from nmt.evaluation import result_files, test_set
+from nmt.evaluation.attention_alignment import score_alignments
 from nmt.evaluation.mechanism import compute_figures
 from nmt.evaluation.translated_set import TranslatedSet
 from nmt.translate.text_translator import Translation
@@ -16,7 +18,8 @@ from nmt.translate.text_translator import Translation
 def test_result_files_come_from_one_evaluation_or_stay_as_they_were(tmp_path, monkeypatch):
     test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
     translated = TranslatedSet([Translation.empty()], [""], in_parts=0, empty=1, seconds=1.0)
-    for name in ("alignment_7.png", "forced_links.txt", "traces.npz", "mechanism.json"):  # from another evaluation
+    earlier = ("alignment_7.png", "forced_links.txt", "forced_alignments.npz", "traces.npz", "mechanism.json")
+    for name in earlier:
         (tmp_path / name).touch()
     result_files.write_results(tmp_path, test, translated, None, {"beam": 5})
     names = ["alignments.npz", "hypotheses.txt", "links.txt", "scores.json", "sentences.jsonl"]
@@ -44,6 +47,16 @@ def test_traces_are_kept_by_name_and_number_and_read_without_pickle(tmp_path):
         assert stored["coverage/1"].dtype == np.float16
         assert stored["coverage/1"].tolist() == [[0.25, 65504.0]]
         assert stored["position/1"].tolist() == [1.5]
+
+
+def test_attention_of_references_is_kept_with_the_gold_links(tmp_path):
+    gold = [Gold({(1, 0)}, {(1, 0), (0, 0)})]
+    test = test_set.TestSet("test", [SentencePair("a b", "c")], [["c"]], gold, 0)
+    translated = TranslatedSet([Translation.empty()], [""], in_parts=0, empty=1, seconds=1.0)
+    alignments = score_alignments([np.array([[0.25, 0.75]])], gold, None)
+    result_files.write_results(tmp_path, test, translated, alignments, {})
+    with np.load(tmp_path / "forced_alignments.npz", allow_pickle=False) as stored:
+        assert {name: stored[name].tolist() for name in stored} == {"weights/0": [[0.25, 0.75]], "gold/0": [[0.5, 1.0]]}
 
 
 def test_figures_of_a_mechanism_are_written_with_their_page(tmp_path):

@@ -14,7 +14,7 @@ from fuzz.damage import TREES, anything_or_damaged, changed_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
-from report.folders import with_traces, write_run
+from report.folders import with_gold, with_traces, write_run
 
 from nmt.cli.compare import compare
 from nmt.config.schema import load_defaults
@@ -32,6 +32,7 @@ FILES = (
     "test/sentences.jsonl",
     "test/alignments.npz",
     "test/traces.npz",
+    "test/forced_alignments.npz",
 )
 SECRET = "a-secret-of-the-environment"
 
@@ -43,6 +44,7 @@ def runs_to_compare(tmp_path_factory):
     write_run(folder / "runs" / "whole", seed=1)
     other = write_run(folder / "other", seed=2, mistakes=0.2)
     with_traces(other)
+    with_gold(other)
     return folder, {name: (other / name).read_bytes() for name in FILES}
 
 

@@ -101,6 +101,18 @@ def with_alignments(run: Path, right: int, sure: int = 2) -> None:
     path.write_text(json.dumps(stored | {"alignment_counts": rows}))
 
 
+def with_gold(run: Path) -> None:
+    """Add the attention of the references, 0.75 on the diagonal, and gold links: sure 0-0, possible 1-1."""
+    arrays = {}
+    for number, line in enumerate((run / "test" / "sentences.jsonl").read_text(encoding="utf-8").splitlines()):
+        sentence = json.loads(line)
+        shape = (len(sentence["reference"].split()), len(sentence["source"].split()))
+        arrays[f"weights/{number}"] = 0.75 * np.eye(*shape)
+        arrays[f"gold/{number}"] = np.zeros(shape)
+        arrays[f"gold/{number}"][0, 0], arrays[f"gold/{number}"][1, 1] = 1, 0.5
+    np.savez(run / "test" / "forced_alignments.npz", **{name: one.astype(np.float16) for name, one in arrays.items()})
+
+
 def with_traces(run: Path) -> None:
     """Add traces: coverage, a fertility that grows with the source position, a position, and weights of two cells."""
     traces = {}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from heatmaps import check_reading
-from report.folders import with_alignments, with_traces, write_run
+from report.folders import with_alignments, with_gold, with_traces, write_run
 
 from nmt.cli.arguments import read_arguments
 from nmt.cli.compare import compare
@@ -33,6 +33,7 @@ def runs(tmp_path_factory):
     for name, right in (("additive_s1", 0), ("additive_s2", 1), ("dot", 2), ("wide", 1)):
         with_alignments(folder / name, right)
     with_traces(folder / "additive_s2")
+    with_gold(folder / "wide")
     write_run(folder / "failed", summary={"status": "failed", "error": "ValueError: nan"})
     return write_page(folder)
 
@@ -309,9 +310,10 @@ def test_shown_alignments_equal_the_stored_ones(page, runs):
     playwright.expect(page.locator("article").first).to_have_attribute("data-number", "0")
     first = page.locator("article").first
     first.get_by_role("button", name="Alignments").click()
+    first = first.locator(".heatmaps").first
     first.locator(".heatmap").wait_for()
     assert first.locator(".heatmap").count() == 1
-    assert "could not be read" in first.locator(".heatmaps > div").nth(1).inner_text()
+    assert "could not be read" in first.locator("> div").nth(1).inner_text()
     shown = first.locator(".heatmap tbody tr").evaluate_all(
         "rows => rows.map(row => [...row.querySelectorAll('td')].map(cell => Number(cell.textContent)))"
     )
@@ -338,6 +340,30 @@ def test_layers_are_drawn_where_a_run_has_traces(page, runs):
     assert first.locator(".cell").count() == 2 * len(coverage)
     assert len(first.locator(".line polyline").get_attribute("points").split(" ")) == len(coverage)
     assert second.locator(".bar, .numbers, .line, .cell, .layers").count() == 0
+
+
+def test_gold_links_are_outlined_where_the_reference_is_forced(page):
+    choose(page, "additive_s1", "wide", "number")
+    article = page.locator("article[data-number='0']")
+    article.get_by_role("button", name="Alignments").click()
+    forced = article.locator(".heatmaps").nth(1)
+    forced.locator(".heatmap").wait_for()
+    assert "Luong 2015, Figure 7" in article.locator(".caption").nth(1).inner_text()
+    without, with_links = forced.locator("> div").all()
+    assert "no alignments of this run" in without.inner_text()
+    source, reference = (line.split() for line in LINES[0])
+    assert with_links.locator("thead th").all_inner_texts() == source
+    assert with_links.locator("tbody th").all_inner_texts() == reference
+    squares = with_links.locator("tbody tr").nth(0).locator("td"), with_links.locator("tbody tr").nth(1).locator("td")
+    assert with_links.locator(".link").count() == 2
+    squares[0].nth(0).hover()
+    assert with_links.locator(".readout").inner_text() == f"{reference[0]} ← {source[0]} 0.75 · gold link"
+    squares[1].nth(1).hover()
+    assert with_links.locator(".readout").inner_text().endswith(" 0.75 · possible gold link")
+    squares[1].nth(0).hover()
+    assert with_links.locator(".readout").inner_text() == f"{reference[1]} ← {source[0]} 0.00"
+    with_links.get_by_label("gold links").uncheck()
+    assert not with_links.locator(".link").first.is_visible()
 
 
 def test_words_and_squares_are_read_out_on_hover_and_focus(page):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from pytorch_lightning.callbacks import ModelCheckpoint
-from report.folders import pairs, with_traces, write_run
+from report.folders import pairs, with_gold, with_traces, write_run
 
 from nmt.errors import UserError
 from nmt.report.compare.setting_differences import collect_settings, find_differences, group_seeds, name_systems
@@ -261,6 +261,27 @@ def test_traces_are_packed_as_layers_and_damaged_traces_are_lost_alone(tmp_path)
         for layer, values in zip(layers, (stored[f"{layer['name']}/{number}"] for layer in layers), strict=True):
             expected = {"numbers": values[0], "cells": values[:, 0] if values.ndim == 3 else None}
             np.testing.assert_allclose(layer["values"], expected.get(layer["kind"], values), atol=0.001)
+
+
+def test_gold_links_are_packed_with_forced_attention_and_damaged_ones_are_lost_alone(tmp_path):
+    runs = load_runs_on_test([write_run(tmp_path / name, seed=seed) for seed, name in enumerate("abcd")])
+    for run in runs[1:]:
+        with_gold(run.folder)
+    (runs[2].folder / "test" / "forced_alignments.npz").write_bytes(b"PK\3\4 nothing")
+    arrays = {"weights/0": np.eye(2), "gold/0": np.eye(2)}  # of other numbers of words
+    np.savez(runs[3].folder / "test" / "forced_alignments.npz", **arrays)
+    packed, notes = pack_alignments(runs, max_bytes=1e6)
+    assert [chunks is None for chunks in packed["forced"]] == [True, False, True, True]
+    assert None not in packed["runs"]
+    assert notes[:3] == [(), (), ("forced_alignments.npz is damaged: no gold links; evaluate it again",)]
+    assert re.fullmatch(r"forced_alignments.npz is damaged \(\w+\): no gold links; evaluate it again", *notes[3])
+    (chunk,) = packed["forced"][1]
+    head, weights = zlib.decompress(base64.b64decode(chunk)).split(b"\0", 1)
+    shapes = [(len(reference.split()), len(source.split())) for source, reference in pairs(20)]
+    expected = [[*shapes[number], [[0, 0, 1.0], [1, 1, 0.5]]] for number in packed["order"]]
+    assert json.loads(head) == expected
+    first = np.frombuffer(weights, np.uint8)[: np.prod(expected[0][:2])].reshape(expected[0][:2])
+    assert (first == 191 * np.eye(*first.shape)).all()  # 0.75 of 255
 
 
 def test_without_room_all_runs_keep_the_alignments_of_the_same_sentences(tmp_path):

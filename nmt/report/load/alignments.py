@@ -1,7 +1,11 @@
-"""Read alignments.npz, the attention of each translated sentence, a few sentences at a time to save memory."""
+"""Read attention, a few sentences at a time to save memory.
+
+alignments.npz has the attention of each translation. forced_alignments.npz has that of each reference, and gold links.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -11,6 +15,14 @@ from nmt.report.load.evaluation import Evaluation
 MAX_SIZE = 2**26  # bytes of an array, uncompressed
 MIN_WEIGHT = 0.02  # smaller weights are read as zero
 LOSS = "no alignments; evaluate it again"
+FORCED_LOSS = "no gold links; evaluate it again"
+
+
+class ForcedAlignment(NamedTuple):
+    """The attention of a reference, and its gold links: 1 sure, 0.5 possible; both (word, source word)."""
+
+    weights: np.ndarray  # from 0 to 255
+    gold: np.ndarray
 
 
 def open_alignments(evaluation: Evaluation) -> tuple[NpzFile | None, tuple[str, ...]]:
@@ -37,6 +49,30 @@ def read_alignments(archive: NpzFile, sentences: Sequence[int]) -> tuple[list[np
         return [_as_bytes(archive[str(sentence)]) for sentence in sentences], ()
     except Exception as error:  # as above
         return None, (f"alignments.npz is damaged ({type(error).__name__}): {LOSS}",)
+
+
+def open_forced(evaluation: Evaluation) -> tuple[NpzFile | None, tuple[str, ...]]:
+    """Open the attention of the references; if there is none or it cannot be read, return None and notes."""
+    return open_archive(evaluation.forced, FORCED_LOSS) if evaluation.forced.exists() else (None, ())
+
+
+def read_forced(
+    archive: NpzFile, evaluation: Evaluation, numbers: Sequence[int]
+) -> tuple[list[ForcedAlignment] | None, tuple[str, ...]]:
+    """Return the attention and the gold links of each sentence; if one cannot be read, return None and a note."""
+    try:
+        return [_read_forced(archive, evaluation, number) for number in numbers], ()
+    except Exception as error:  # as above
+        return None, (f"forced_alignments.npz is damaged ({type(error).__name__}): {FORCED_LOSS}",)
+
+
+def _read_forced(archive: NpzFile, evaluation: Evaluation, number: int) -> ForcedAlignment:
+    weights, gold = _as_bytes(archive[f"weights/{number}"]), archive[f"gold/{number}"].astype(np.float32)
+    sentence = evaluation.sentences[number]
+    words = (len(sentence.reference.split()), len(sentence.source.split()))
+    if not (weights.shape == gold.shape == words) or not weights.size:
+        raise ValueError
+    return ForcedAlignment(weights, np.nan_to_num(gold).clip(0, 1))
 
 
 def _as_bytes(weights: np.ndarray) -> np.ndarray:

@@ -58,6 +58,7 @@ class Evaluation:
     digest: str  # of sources and references
     alignments: Path
     traces: Path
+    forced: Path
 
     @property
     def hypotheses(self) -> list[str]:
@@ -112,6 +113,7 @@ def read_evaluation(folder: Path) -> Evaluation:
         digest=compute_digest((one.source, one.reference, *one.further_references) for one in sentences),
         alignments=folder / "alignments.npz",
         traces=folder / "traces.npz",
+        forced=folder / "forced_alignments.npz",
     )
     tokenizer = evaluation.tokenization["tokenize"]
     try:

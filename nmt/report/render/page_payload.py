@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from nmt.data.vocabulary import END, SPECIAL
-from nmt.report.load.alignments import open_alignments, read_alignments
+from nmt.report.load.alignments import open_alignments, open_forced, read_alignments, read_forced
 from nmt.report.load.evaluated_runs import EvaluatedRun
 from nmt.report.load.evaluation import Evaluation, Sentence
 from nmt.report.load.traces import open_traces, read_traces
@@ -49,24 +49,26 @@ def pack_scores(scores: np.ndarray) -> str:
 def pack_alignments(runs: Sequence[EvaluatedRun], max_bytes: float) -> tuple[dict[str, Any], list[tuple[str, ...]]]:
     """Read and pack alignments and traces until they take `max_bytes`; return them, and the notes of each run.
 
-    `order` lists the sentences that have alignments; `runs` has the chunks of each run, and `layers` those of its
-    traces, or null if it has none.
+    `order` lists the sentences that have alignments; `runs` has the chunks of each run, `layers` those of its traces,
+    and `forced` those of its references, or null if it has none.
     """
     alignments = [_Chunks(run.evaluation, open_alignments, _pack_weights) for run in runs]
     layers = [_Chunks(run.evaluation, open_traces, _pack_layers) for run in runs]
+    forced = [_Chunks(run.evaluation, open_forced, _pack_forced) for run in runs]
     scores = np.stack([run.evaluation.sentence_bleu for run in runs])
     order, count = np.argsort(scores.min(0) - scores.max(0), kind="stable"), 0
-    while count < len(order) and max_bytes > 0 and any(one.chunks is not None for one in alignments):
+    while count < len(order) and max_bytes > 0 and any(one.chunks is not None for one in (*alignments, *forced)):
         numbers = order[count : count + ALIGNMENT_CHUNK].tolist()
         count += len(numbers)
-        max_bytes -= sum(one.add(numbers) for one in (*alignments, *layers))
+        max_bytes -= sum(one.add(numbers) for one in (*alignments, *layers, *forced))
     content = {
         "order": order[:count].tolist(),
         "together": ALIGNMENT_CHUNK,
         "runs": [one.chunks for one in alignments],
         "layers": [one.chunks for one in layers],
+        "forced": [one.chunks for one in forced],
     }
-    return content, [(*one.notes, *other.notes) for one, other in zip(alignments, layers, strict=True)]
+    return content, [sum((one.notes for one in of_run), ()) for of_run in zip(alignments, layers, forced, strict=True)]
 
 
 class _Chunks:
@@ -99,8 +101,24 @@ def _pack_weights(
     archive: NpzFile, evaluation: Evaluation, numbers: Sequence[int]
 ) -> tuple[str | None, tuple[str, ...]]:
     weights, lost = read_alignments(archive, numbers)
-    sentences = [evaluation.sentences[number] for number in numbers]
-    return None if weights is None else _pack_chunk(sentences, weights), lost
+    words = [_list_words(evaluation.sentences[number]) for number in numbers]
+    return None if weights is None else _pack_chunk(words, weights), lost
+
+
+def _list_words(sentence: Sentence) -> list[str] | None:
+    """Return the words of a translation; None if they are those between spaces, which the page has."""
+    is_split_at_spaces = [*sentence.hypothesis.split(), SPECIAL[END]] == sentence.words
+    return None if is_split_at_spaces else sentence.words
+
+
+def _pack_forced(
+    archive: NpzFile, evaluation: Evaluation, numbers: Sequence[int]
+) -> tuple[str | None, tuple[str, ...]]:
+    forced, lost = read_forced(archive, evaluation, numbers)
+    if forced is None:
+        return None, lost
+    links = [[[*map(int, place), float(one.gold[tuple(place)])] for place in np.argwhere(one.gold)] for one in forced]
+    return _pack_chunk(links, [one.weights for one in forced]), lost
 
 
 def _pack_layers(
@@ -112,11 +130,8 @@ def _pack_layers(
     return pack([[layer.to_dict(LAYER_DIGITS) for layer in to_layers(sentence)] for sentence in traces]), lost
 
 
-def _pack_chunk(sentences: Sequence[Sentence], weights: Sequence[np.ndarray]) -> str:
-    """Pack a JSON head, a zero byte, and the weights of the sentences, row by row."""
-    heads = []
-    for sentence, alignment in zip(sentences, weights, strict=True):
-        is_split_at_spaces = [*sentence.hypothesis.split(), SPECIAL[END]] == sentence.words
-        heads.append([*alignment.shape, None if is_split_at_spaces else sentence.words])
+def _pack_chunk(details: Sequence[Any], weights: Sequence[np.ndarray]) -> str:
+    """Pack a JSON head with the shape and the details of each sentence, a zero byte, and the weights row by row."""
+    heads = [[*alignment.shape, detail] for detail, alignment in zip(details, weights, strict=True)]
     head = json.dumps(heads, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
     return _compress(b"\0".join([head, b"".join(alignment.tobytes() for alignment in weights)]))
