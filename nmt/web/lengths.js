@@ -4,11 +4,15 @@ const OVER_SEEDS = hasSeveralRuns ? " Lines: ± one standard deviation over seed
 const MEASURES = {
   words_too_often: {
     title: "Words too often",
-    about: "Words of the translation that the reference lacks or has less often, in % of its words",
+    about:
+      "Words of the translation that the reference lacks or has less often, in % of the " +
+      "words of the reference",
   },
   words_left_out: {
     title: "Words left out",
-    about: "Words of the reference that the translation lacks or has less often, in % of its words",
+    about:
+      "Words of the reference that the translation lacks or has less often, in % of the " +
+      "words of the reference",
   },
   source_unattended: {
     title: "Source words without attention",
