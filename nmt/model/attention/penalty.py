@@ -28,7 +28,7 @@ class Penalty(Protocol):
         """Return the term of a batch."""
 
 
-class _Weighted(nn.Module):
+class WeightedPenalty(nn.Module):
     """A penalty with a weight λ."""
 
     needs: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class _Weighted(nn.Module):
         self.weight = weight
 
 
-class DoublyStochastic(_Weighted):
+class DoublyStochastic(WeightedPenalty):
     """λ Σ_j (1 − Σ_i α_ij)²: each source word gets an attention of 1; Xu 2015, which Sankaran 2016 §5 tried."""
 
     def forward(self, trace: Trace, unpadded: Unpadded, links: Links | None) -> Float[Tensor, ""]:
@@ -50,7 +50,7 @@ class DoublyStochastic(_Weighted):
         return self.weight * ((1 - received) ** 2 * unpadded.any(0)).sum()
 
 
-class FertilityObjective(_Weighted):
+class FertilityObjective(WeightedPenalty):
     """λ Σ_j (Φ_j − Σ_i α_ij)²: each source word gets an attention of its fertility Φ_j; Tu 2016 §4."""
 
     needs = ("fertility",)
@@ -61,7 +61,7 @@ class FertilityObjective(_Weighted):
         return self.weight * ((trace["fertility"][0] - received) ** 2 * unpadded.any(0)).sum()
 
 
-class CoverageLoss(_Weighted):
+class CoverageLoss(WeightedPenalty):
     """λ Σ_i Σ_j min(α_ij, Σ_{k<i} α_kj): attention does not return to the same source word; See 2017 eq. 12."""
 
     def forward(self, trace: Trace, unpadded: Unpadded, links: Links | None) -> Float[Tensor, ""]:
@@ -71,7 +71,7 @@ class CoverageLoss(_Weighted):
         return self.weight * torch.minimum(alignment, before).sum()
 
 
-class GuidedAttention(_Weighted):
+class GuidedAttention(WeightedPenalty):
     """−λ Σ_i Σ_j A_ij log α_ij, where A are given links: attention follows them; Chen 2016, Mi 2016, Liu 2016.
 
     The links of a target word have the sum 1 in A. A target word without a link adds nothing. Text without
