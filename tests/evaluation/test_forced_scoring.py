@@ -40,8 +40,8 @@ def test_source_that_preprocessing_empties_has_no_scores_and_links(source_end, t
     assert emptied is None
     assert [one.alignment.shape for one in (first, last)] == [(2, 2 + source_end), (3, 1 + source_end)]
     gold = [Gold({(1, 0)}, {(1, 0)}), Gold(set(), set()), Gold({(0, 1)}, {(0, 1)})]
-    scores, links, _ = score_forced_alignments(translator, pairs, gold, None)
-    scores_without, links_without, _ = score_forced_alignments(translator, pairs[::2], gold[::2], None)
+    scores, _, links, _ = score_forced_alignments(translator, pairs, gold, None)
+    scores_without, _, links_without, _ = score_forced_alignments(translator, pairs[::2], gold[::2], None)
     assert scores == pytest.approx(scores_without)
     assert links == [links_without[0], set(), links_without[1]]
     assert reference_perplexity(translator, pairs) == pytest.approx(reference_perplexity(translator, pairs[::2]))
