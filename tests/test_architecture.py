@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from compositions import choices
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "nmt").rglob("*.py"))
@@ -148,3 +149,15 @@ def test_texts_of_other_libraries_errors_are_matched_in_one_file():
         if LIBRARY_TEXT.search(line)
     ]
     assert matching == []
+
+
+def test_the_table_of_groups_in_the_readme_names_every_choice():
+    rows = {
+        row[1]: row[2] for row in re.finditer(r"^\| `([\w/]+)` \| (.*) \|$", (ROOT / "README.md").read_text(), re.M)
+    }
+    groups = {path.parent.relative_to(ROOT / "conf").as_posix() for path in (ROOT / "conf").glob("**/*.yaml")}
+    parts = {group for group in groups if group.partition("/")[0] in ("attention", "decoder", "memory", "encoder")}
+    assert parts | {"optimizer", "schedule", "initialization", "size", "trainer"} <= rows.keys()
+    for group in parts:
+        for choice in choices(group):
+            assert f"`{choice}`" in rows[group], f"{group}={choice}"

@@ -103,7 +103,7 @@ class TranslationData(LightningDataModule):
             alignments = self._read("train", self.train_files).gold()
         if alignments is None:
             raise ConfigurationError(
-                "attention/penalty=guided: needs links of the training text. Fix: data.train.alignments=FILE"
+                "data.train.alignments: not given, and attention.penalty follows links. Fix: data.train.alignments=FILE"
             )
         vocabularies = Sides(*(language.vocabulary for language in self.prepare().languages))
         self.links = GivenLinks.from_words(alignments, self.training_words(), vocabularies)

@@ -15,7 +15,7 @@ from nmt.data.parallel_text import SentencePair, Sides
 from nmt.data.text_files import read_parallel_lines, split_into_blocks
 from nmt.errors import ConfigurationError, DataError
 from nmt.evaluation import perplexity
-from nmt.search.aligned_words import align_to_read_words
+from nmt.search.aligned_words import rows_of_words
 from nmt.search.forced_decoding import force_decode
 from nmt.translate.alignment import merge_pieces, sum_pieces
 from nmt.translate.text_translator import READ_AHEAD, TextTranslator, batch_by_length
@@ -96,9 +96,7 @@ def _score_block(
             words = [lines[number].split() for lines in preprocessed]
             source_words, target_words = _words_of_pieces(translator, words)
             word_scores = sum_pieces(scores[:rows, place], target_words)
-            alignment = alignments[:rows, place, :columns]
-            if aligned_word == "read":
-                alignment = align_to_read_words(alignment)
+            alignment = rows_of_words(alignments[:rows, place, :columns], aligned_word)
             alignment = merge_pieces(alignment, source_words, target_words)
             scored[number] = ScoredTranslation(words[1], word_scores, alignment)
     return scored

@@ -6,10 +6,12 @@ Step i reads y_{i-1} and predicts y_i. Its attention may be taken for either wor
 import numpy as np
 
 
-def align_to_read_words(alignment: np.ndarray) -> np.ndarray:
-    """Return the alignment in which each word has the weights of the step that reads it, the step after its own.
+def rows_of_words(steps: np.ndarray, aligned_word: str) -> np.ndarray:
+    """Return the row of each word, from the rows of steps.
 
     Args:
-        alignment: (steps, source); each row belongs to the word that the step predicts. The last word keeps its row.
+        steps: (steps, …); step i predicts word i.
+        aligned_word: `predicted`: a word has the row of its step. `read`: a word has the row of the step that reads it,
+            the one after its own; the last word keeps its row.
     """
-    return np.concatenate([alignment[1:], alignment[-1:]])
+    return steps if aligned_word == "predicted" else np.concatenate([steps[1:], steps[-1:]])

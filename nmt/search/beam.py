@@ -16,7 +16,7 @@ from torch import Tensor
 from nmt.data.candidate_lists import Candidates
 from nmt.data.vocabulary import END, PAD, START
 from nmt.model.tree import Tree, map_tree
-from nmt.search.aligned_words import align_to_read_words
+from nmt.search.aligned_words import rows_of_words
 from nmt.search.constraints import Constraints
 from nmt.search.sampling import draw_words
 from nmt.search.settings import Search
@@ -284,8 +284,7 @@ class _Beams:
                 steps = last_step[sentence, rank] + 1
                 with_end = words[sentence, rank, :steps]
                 trace = {name: values[sentence, rank, :steps] for name, values in traces.items()}
-                if self.search.aligned_word == "read":
-                    trace["alignment"] = align_to_read_words(trace["alignment"])
+                trace["alignment"] = rows_of_words(trace["alignment"], self.search.aligned_word)
                 hypothesis = Hypothesis(
                     with_end[:-1] if with_end[-1] == END else with_end,
                     scores[sentence][rank],

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from nmt.data.batches import pad_rows
 from nmt.data.vocabulary import PAD, START
 from nmt.model.translator import Examples, Translator
-from nmt.search.aligned_words import align_to_read_words
+from nmt.search.aligned_words import rows_of_words
 from nmt.search.beam import Hypothesis, Searchable
 
 
@@ -55,9 +55,7 @@ def add_traces(
     traced = []
     for hypothesis, trace in zip(hypotheses, traces, strict=True):
         steps = len(hypothesis.alignment)  # of which the end symbol may not be one
-        trace = {name: values[:steps] for name, values in trace.items()}
-        if aligned_word == "read":
-            trace = {name: align_to_read_words(values) for name, values in trace.items()}
+        trace = {name: rows_of_words(values[:steps], aligned_word) for name, values in trace.items()}
         traced.append(hypothesis._replace(trace=hypothesis.trace | trace))
     return traced
 

@@ -32,7 +32,7 @@ def test_parts_of_an_attention_that_do_not_fit_are_refused_with_a_fix():
     assert exponential in refusal("attention/weights=exponential")
     assert exponential in refusal("attention=location", "attention/history=temporal")
     assert exponential in refusal("attention=location", "attention/coverage=linguistic")
-    fertility = "attention/penalty: needs a coverage with fertility. Fix: attention/coverage=fertility"
+    fertility = "attention/penalty: needs a coverage that shows fertility. Fix: choose such"
     assert fertility in refusal("attention/penalty=fertility")
     assert fertility in refusal("attention/penalty=fertility", "attention=coverage")
     assert "weight=-1.0: must be at least 0" in refusal("attention/penalty=coverage", "attention.penalty.weight=-1.0")

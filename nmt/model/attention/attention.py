@@ -116,8 +116,8 @@ class Attention(nn.Module):
             )
         if penalty is not None and (missing := set(penalty.needs) - set(coverage.shows if coverage else ())):
             raise ConfigurationError(
-                f"attention/penalty: needs a coverage with {' and '.join(sorted(missing))}. "
-                "Fix: attention/coverage=fertility"
+                f"attention/penalty: needs a coverage that shows {' and '.join(sorted(missing))}. "
+                "Fix: choose such an attention/coverage"
             )
         self.context_size = context_size
         self.score, self.weights, self.window, self.history = score, weights, window, history
