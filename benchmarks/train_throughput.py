@@ -252,12 +252,13 @@ class RandomCorpus:
 
 def make_watch_class():
     """Return the class of a callback; it is defined here, because Lightning is imported only where it is needed."""
+    import torch
     from pytorch_lightning import Callback
 
     class Watch(Callback):
         """Measure the time of batches, and of the forward and backward passes in them.
 
-        On a GPU a step ends when the norm of its gradient is known; later kernels count for the next step.
+        On a GPU the passes are only launched there, so their time says how long this process was busy.
         """
 
         def __init__(self, warm_up: int, device: str):
@@ -266,7 +267,7 @@ def make_watch_class():
 
         def on_train_batch_start(self, trainer, module, batch, batch_idx):
             self.entered = time.perf_counter()
-            if batch_idx <= self.warm_up:
+            if trainer.global_step <= self.warm_up:  # not batch_idx, which begins again in each epoch
                 self.began, self.words, self.inside, self.between = self.entered, 0, 0.0, 0.0
             else:
                 self.between += self.entered - self.ended
@@ -277,6 +278,11 @@ def make_watch_class():
         def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
             self.words += batch.global_words
             self.ended = time.perf_counter()
+
+        def on_train_end(self, trainer, module):
+            if self.device == "cuda":
+                torch.cuda.synchronize()
+                self.ended = time.perf_counter()
 
         def figures(self) -> dict:
             seconds = self.ended - self.began

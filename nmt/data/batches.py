@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from nmt.data.candidate_lists import Candidates
 from nmt.data.corpus_cache import EncodedText
@@ -34,10 +35,10 @@ class Batch:
     global_words: int
     links: Tensor | None = None  # (T, B, S) given alignments: 1.0 at a link, else 0.0
 
-    def to(self, device: torch.device, non_blocking: bool = False) -> "Batch":
-        """Return a copy on `device`; `source_lengths` stays on the CPU."""
+    def to(self, device: torch.device) -> "Batch":
+        """Return a copy on `device`, without waiting for it; `source_lengths` stays on the CPU."""
         moved = {
-            field.name: value.to(device, non_blocking=non_blocking)
+            field.name: value.to(device, non_blocking=True)
             for field in fields(self)
             if isinstance(value := getattr(self, field.name), Tensor) and field.name != "source_lengths"
         }
@@ -53,8 +54,9 @@ def collate(
     source_end: bool = True,
     candidates: Candidates | None = None,
     links: GivenLinks | None = None,
+    multiple: int = 1,
 ) -> Batch:
-    """Return one rank's share of a batch.
+    """Return one rank's share of a batch, padded to a multiple of `multiple` source words and steps.
 
     A rank without a sentence gets another rank's first sentence, but none of its target words.
     """
@@ -64,7 +66,9 @@ def collate(
     if idle:
         share = sentences[:1]
     source, source_lengths = pad_source(*_pad_sentences(text.source, share), source_end=source_end)
+    source = functional.pad(source, (0, -source.shape[1] % multiple), value=PAD)
     target, lengths = _pad_sentences(text.target, share)
+    target = np.pad(target, ((0, 0), (0, -(target.shape[1] + 1) % multiple)), constant_values=PAD)
     grid = np.arange(target.shape[1] + 1)[None] <= lengths[:, None]  # words and the end symbol
     outputs = np.pad(target, ((0, 0), (0, 1)))
     outputs[np.arange(len(share)), lengths] = END
@@ -125,16 +129,19 @@ class BatchPlan:
             words of their longer side.
         size: The size of a batch, over all ranks.
         pool: For `sentences`: how many batches are drawn at random and sorted by length together. 0 sorts the corpus.
+        multiple: Sources and targets are padded to a multiple of it, so that fewer shapes occur (`graphs`).
     """
 
-    def __init__(self, *, unit: str, size: int, pool: int = 0):
+    def __init__(self, *, unit: str, size: int, pool: int = 0, multiple: int = 1):
         if unit not in ("sentences", "tokens"):
             raise ConfigurationError(f"data.batches.unit={unit}: unknown unit. Fix: choose sentences or tokens")
         if size < 1:
             raise ConfigurationError(f"data.batches.size={size}: must be at least 1")
         if pool < 0:
             raise ConfigurationError(f"data.batches.pool={pool}: must be at least 0 (the whole corpus)")
-        self.unit, self.size, self.pool = unit, size, pool
+        if multiple < 1:
+            raise ConfigurationError(f"data.batches.multiple={multiple}: must be at least 1")
+        self.unit, self.size, self.pool, self.multiple = unit, size, pool, multiple
 
     def make_batches(
         self, sentences: np.ndarray, source_lengths: np.ndarray, target_lengths: np.ndarray, *, seed: int, epoch: int
@@ -226,6 +233,7 @@ class BatchLoader:
                 source_end=self.source_end,
                 candidates=self.candidates,
                 links=self.links,
+                multiple=self.plan.multiple,
             )
 
     def _batches(self) -> list[np.ndarray]:

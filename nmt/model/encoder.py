@@ -5,10 +5,9 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.errors import ConfigurationError
-from nmt.model.kernels.packed_rnn import run_packed
+from nmt.model.kernels.packed_rnn import pack, run_packed, unpack
 
 
 class EncodedSource(NamedTuple):
@@ -75,14 +74,15 @@ class Encoder(nn.Module):
         lengths: Int[Tensor, " batch"],
     ) -> EncodedSource:
         """Return the annotations; `lengths` is on the CPU, because packing needs it there."""
-        positions = torch.arange(words.shape[1])
-        mask = (positions < lengths[:, None]).to(words.device)
+        positions = torch.arange(words.shape[1], device=words.device)
+        count = lengths.to(words.device, non_blocking=True)[:, None]
+        mask = positions < count
         if self.reverse:
-            mirrored = (lengths[:, None] - 1 - positions).clamp(min=0).to(words.device)
+            mirrored = (count - 1 - positions).clamp(min=0)
             embedded = _reorder(embedded, mirrored)
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        packed, places = pack(embedded, lengths)
         packed, last = run_packed(self.recurrence, packed)
-        annotations, _ = pad_packed_sequence(packed, batch_first=True, total_length=words.shape[1])
+        annotations = unpack(packed, places, words.shape)
         if self.reverse:
             annotations = _reorder(annotations, mirrored)
         hidden, cell = last if len(last) == 2 else (last[0], torch.zeros_like(last[0]))

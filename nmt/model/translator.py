@@ -11,7 +11,7 @@ from nmt.model.candidate_model import CandidateModel
 from nmt.model.decoder.types import DecoderBound, DecoderState, Features, Trace
 from nmt.model.encoder import EncodedSource, Encoder
 from nmt.model.initialization import Initialization
-from nmt.model.kernels.weights_once import autocast_dtype, weights_once
+from nmt.model.loop import Loop, run_loop
 from nmt.model.output import Loss, Output
 
 
@@ -72,6 +72,7 @@ class Translator(nn.Module):
         self.target_embedding = nn.Embedding(target_vocabulary_size, embedding_size, sparse=sparse_gradients)
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.encoder, self.decoder = encoder, decoder
+        self.loop: Loop = run_loop  # training on a GPU may replace it by graphs
         self.output = Output(
             input_size=decoder.readout.output_size,
             vocabulary_size=target_vocabulary_size,
@@ -141,15 +142,7 @@ class Translator(nn.Module):
         bound, state = self.begin(self.encode(batch.source, batch.source_lengths))
         embedded = self.embedding_dropout(self.target_embedding(batch.target_input))
         inputs = self.decoder.prepare(embedded)
-        features, traces = [], []
-        with weights_once(self.decoder, autocast_dtype(embedded.device)):
-            # unbind, because the gradients of all steps are then stacked once
-            for parts in zip(*(part.unbind(0) for part in inputs), strict=True):
-                step_features, trace, state = self.decoder.step(type(inputs)(*parts), state, bound)
-                features.append(step_features)
-                traces.append(trace if trace_names is None else {name: trace[name] for name in trace_names})
-        stacked_trace = {name: torch.stack([trace[name] for trace in traces]) for name in traces[0]}
-        return DecoderOutputs(embedded, Features(*map(torch.stack, zip(*features, strict=True))), stacked_trace)
+        return DecoderOutputs(embedded, *self.loop(self.decoder, inputs, state, bound, trace_names))
 
     def loss(self, batch: Examples, smoothing: float = 0.0) -> Loss:
         """Return the loss, summed over the words of the batch.

@@ -16,6 +16,13 @@ def map_tree(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
     return type(tree)(*branches) if hasattr(tree, "_fields") else tuple(branches)
 
 
+def leaves_of(tree: Tree) -> list[Tensor]:
+    """Return the tensors, in the order in which `map_tree` visits them."""
+    if isinstance(tree, Tensor):
+        return [tree]
+    return [leaf for branch in tree for leaf in leaves_of(branch)]
+
+
 def repeat_per_hypothesis(bound: Tree, hypotheses: int) -> Tree:
     """Repeat the rows of sentences (B, …) for their hypotheses (N, …)."""
     return map_tree(lambda rows: _repeat(rows, hypotheses // rows.shape[0]), bound)

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from pytorch_lightning import Callback, Trainer
 
 from nmt.data.batches import Batch
@@ -38,7 +39,8 @@ class Throughput(Callback):
         self.words += batch.global_words
         self.seconds += now - self.resumed
         self.resumed = now
-        pl_module.log("train/tokens_per_second", self.rate(), rank_zero_only=True, batch_size=1)
+        rate = torch.tensor(self.rate())  # on the CPU, because Lightning would copy a number to the GPU and wait
+        pl_module.log("train/tokens_per_second", rate, rank_zero_only=True, batch_size=1)
 
     def on_validation_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
         """Stop the clock, because plots and checkpoints are made after this."""

@@ -11,7 +11,7 @@ def sum_over_ranks(totals: Tensor, device: torch.device) -> Tensor:
         return totals
     shared = totals.to(device)
     distributed.all_reduce(shared)
-    return shared.cpu()
+    return shared.to(totals.device)
 
 
 def highest(number: int, device: torch.device) -> int:

@@ -31,6 +31,7 @@ from nmt.data.datamodule import TranslationData
 from nmt.errors import UserError
 from nmt.evaluation.run_evaluation import evaluate_run
 from nmt.evaluation.test_set import read_test_set
+from nmt.model.kernels.graphed_loop import CudaRecorder, GraphedLoop
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
@@ -244,8 +245,11 @@ def make_module(
     """Build the LightningModule from settings with vocabulary sizes."""
     source, target = (language.vocabulary.to_json() for language in corpus.languages)
     record = {"config": OmegaConf.to_container(config), "vocabularies": {"source": source, "target": target}}
+    model = build_model(config)
+    if config.graphs:
+        model.loop = GraphedLoop(CudaRecorder())
     return TrainingModule(
-        model=build_model(config),
+        model=model,
         optimizer=hydra.utils.instantiate(config.optimizer),
         schedule=hydra.utils.instantiate(config.schedule),
         prepared=corpus,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytorch_lightning
 import torch
@@ -33,6 +33,14 @@ def check_loss(label_smoothing: float, normalize: str) -> None:
         raise ConfigurationError(f"loss.normalize={normalize}: choose words, sentences or sum")
     if not 0 <= label_smoothing < 1:
         raise ConfigurationError(f"loss.label_smoothing={label_smoothing}: must be at least 0, and below 1")
+
+
+class UnreadStep(NamedTuple):
+    """A step of which the guard has not heard yet."""
+
+    read: Callable[[], list[float]]  # returns loss and gradient norm
+    number: int
+    batches: list[Batch]
 
 
 class TrainingModule(pytorch_lightning.LightningModule):
@@ -80,7 +88,8 @@ class TrainingModule(pytorch_lightning.LightningModule):
         self.translated: dict[int, Hypothesis] = {}  # by this rank, in the last validation
         self.batches: list[Batch] = []  # of the current step
         self.step_totals: Tensor  # objective, nats and pieces of the current step, on this rank
-        self.objective = self.nats_per_piece = math.nan  # of a step, over all ranks
+        self.nats_per_piece = torch.tensor(math.nan)  # of the last step, over all ranks
+        self.unread: UnreadStep | None = None
         self.gradient_norm: Tensor | None = None  # of the last step, before clipping
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -90,7 +99,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
         self.batches.append(batch)
         loss = self.model.loss(batch, self.label_smoothing)
         divisor = {"words": batch.global_words, "sentences": batch.global_sentences, "sum": 1}[self.normalize]
-        pieces = loss.negative_log_likelihood.new_tensor(len(batch.target_words))
+        pieces = loss.negative_log_likelihood.new_full((), len(batch.target_words))
         self.step_totals += torch.stack([loss.objective / divisor, loss.negative_log_likelihood, pieces]).detach()
         batches = self.trainer.accumulate_grad_batches  # by which Lightning divides, also in a step with fewer
         if self.normalize != "sum":
@@ -147,26 +156,50 @@ class TrainingModule(pytorch_lightning.LightningModule):
         self.gradient_norm = clip_norm(self.model.parameters(), gradient_clip_val if by_norm else None)
         if gradient_clip_val and not by_norm:
             clip_values(self.model.parameters(), gradient_clip_val)
-        totals = sum_over_ranks(self.step_totals, self.device)
-        # one list, because each reading of a number waits for a GPU
-        values = torch.cat([totals, self.gradient_norm.to(totals).view(1)])
-        self.objective, nats, pieces, norm = values.tolist()
+        objective, nats, pieces = sum_over_ranks(self.step_totals, self.device)
         self.nats_per_piece = nats / pieces
-        self._skip_nonfinite_step(optimizer, norm)
+        self._skip_nonfinite_step(optimizer, torch.stack([objective, self.gradient_norm.to(objective)]))
 
-    def _skip_nonfinite_step(self, optimizer: Optimizer, norm: float) -> None:
-        """Take the gradients from the optimizer, so that it changes nothing; all ranks decide alike."""
-        loss = self.objective
+    def _skip_nonfinite_step(self, optimizer: Optimizer, values: Tensor) -> None:
+        """Let the optimizer change nothing if loss or norm is not finite; all ranks decide alike.
+
+        To read a number is to wait for a GPU. So a fused optimizer decides there, and the guard hears of it one step
+        later.
+        """
+        step = UnreadStep(copy_to_cpu(values), self.trainer.global_step, self.batches)
+        if self._skips_on_gpu(optimizer):
+            optimizer.found_inf = (~values.isfinite()).any().float()
+            self.read_last_step()
+            self.unread = step
+        elif not self._is_allowed(step):
+            optimizer.zero_grad(set_to_none=True)
+
+    def _skips_on_gpu(self, optimizer: Optimizer) -> bool:
+        """Return whether the optimizer reads `found_inf`, and nobody else sets it, as the loss scaling of fp16 does."""
+        is_fused = getattr(optimizer, "_step_supports_amp_scaling", False)
+        return is_fused and self.device.type == "cuda" and self.trainer.precision != "16-mixed"
+
+    def read_last_step(self) -> None:
+        """Tell the guard of the last step, if it has not heard of it yet."""
+        step, self.unread = self.unread, None
+        if step is not None:
+            self._is_allowed(step)
+
+    def _is_allowed(self, step: UnreadStep) -> bool:
+        loss, norm = step.read()
         sentences: list[int] = []
         if self.guard.is_unusual(loss, norm):
-            numbers = {number: 0 for batch in self.batches for number in batch.sentences.tolist()}
+            numbers = {number: 0 for batch in step.batches for number in batch.sentences.tolist()}
             sentences = sorted(gather_from_ranks(numbers))
-        trainer = self.trainer
-        if not self.guard.allows(loss, norm, trainer.global_step, sentences, writes=trainer.is_global_zero):
-            optimizer.zero_grad(set_to_none=True)
+        return self.guard.allows(loss, norm, step.number, sentences, writes=self.trainer.is_global_zero)
+
+    def on_train_end(self) -> None:
+        """Read the last step."""
+        self.read_last_step()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the entries that runs/checkpoint_file.py lists."""
+        self.read_last_step()
         checkpoint["nmt"] = self.record
         checkpoint["guard"] = self.guard.state_dict()
         checkpoint["random_state"] = torch.get_rng_state()  # because dropout has to continue where it stopped
@@ -208,6 +241,21 @@ def _batches_of_step(trainer: Trainer, batch_idx: int) -> int:
     """Return the number of batches in the step of a batch; the last step of an epoch may have fewer."""
     usual = trainer.accumulate_grad_batches
     return min(usual, trainer.num_training_batches - batch_idx // usual * usual)
+
+
+def copy_to_cpu(values: Tensor) -> Callable[[], list[float]]:
+    """Copy numbers from a GPU, and return what reads them; the reading waits for the copy alone."""
+    copy = values.to("cpu", non_blocking=True)
+    if not values.is_cuda:
+        return copy.tolist
+    is_copied = torch.cuda.Event()
+    is_copied.record()
+
+    def read() -> list[float]:
+        is_copied.synchronize()
+        return copy.tolist()
+
+    return read
 
 
 def parameter_counts(model: nn.Module) -> dict[str, int]:

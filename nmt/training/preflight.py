@@ -123,6 +123,10 @@ def _check_trainer(config: DictConfig) -> None:
             f"trainer.accelerator={trainer.accelerator}: torch {torch.__version__} finds no GPU here. "
             "Fix: trainer=cpu trains without"
         )
+    if config.graphs and (trainer.accelerator == "cpu" or not torch.cuda.is_available()):
+        raise ConfigurationError(
+            "graphs=true: needs a GPU of NVIDIA. Fix: trainer=gpu on such a machine, or graphs=false"
+        )
     if precision not in PRECISIONS:
         raise ConfigurationError(f"trainer.precision={precision}: choose {', '.join(PRECISIONS)}")
     if (trainer.gradient_clip_val or 0) < 0:

@@ -11,6 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from nmt.data.vocabulary import START
+from nmt.model.kernels.graphed_loop import GraphedLoop
+from nmt.model.loop import run_loop
 from nmt.model.tree import map_tree
 from nmt.search.beam import beam_search
 from nmt.search.settings import Search
@@ -123,12 +125,49 @@ def test_weights_that_enter_the_loop_once_get_the_same_gradients(composition, mo
     model, batch = model_of(composition), batch_of(SOURCES, TARGETS)
     gradients = []
     for dtype in (None, torch.float64):  # float64, so that nothing is rounded
-        monkeypatch.setattr("nmt.model.translator.autocast_dtype", lambda _, dtype=dtype: dtype)
+        monkeypatch.setattr("nmt.model.loop.autocast_dtype", lambda _, dtype=dtype: dtype)
         model.zero_grad()
         model.loss(batch).objective.backward()
         gradients.append([parameter.grad.clone() for parameter in model.parameters()])
     for (name, _), plain, once in zip(model.named_parameters(), *gradients, strict=True):
         torch.testing.assert_close(once, plain, rtol=1e-12, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@each
+def test_a_graphed_loop_gets_the_same_gradients(composition):
+    """Two shapes in turn: each runs as usual once, is recorded, and is replayed with other words."""
+    model = model_of(composition)
+    lengths = ((SOURCE_LENGTHS, TARGET_LENGTHS), ([4, 2], [3, 5]))
+    batches = [
+        batch_of(random_rows(sources, SOURCE_WORDS, seed), random_rows(targets, TARGET_WORDS, seed))
+        for seed in range(4)
+        for sources, targets in lengths
+    ]
+    gradients = []
+    for loop in (run_loop, GraphedLoop(run_again)):
+        model.zero_grad()
+        model.loop = loop
+        for batch in batches:  # their gradients add up
+            torch.manual_seed(1)  # of the noise in a memory
+            model.loss(batch).objective.backward()
+        gradients.append([parameter.grad.clone() for parameter in model.parameters()])
+    model.loop = run_loop
+    assert [graph is not None for graph in loop.graphs.values()] == [True, True]
+    for (name, _), plain, graphed in zip(model.named_parameters(), *gradients, strict=True):
+        torch.testing.assert_close(graphed, plain, rtol=1e-12, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def run_again(function):
+    """Stand in for a GPU's recorder: a replay runs the function again, and fills the same memory."""
+    fixed = [result.clone() for result in function()]
+
+    def replay():
+        with torch.enable_grad():
+            results = function()
+        for memory, result in zip(fixed, results, strict=True):
+            memory.copy_(result)
+
+    return replay, fixed
 
 
 class Watch(TorchDispatchMode):

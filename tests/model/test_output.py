@@ -41,7 +41,7 @@ def test_loss_and_gradients_equal_cross_entropy(monkeypatch, bias, smoothing, ch
     [(1_000, 4194), (8_000, 524), (30_000, 512), (100_000, 512), (300_000, 223), (2**27, 1)],
 )
 def test_a_chunk_has_enough_words_and_limited_memory(vocabulary, rows):
-    assert chunked_loss.chunk_rows(vocabulary) == rows
+    assert chunked_loss.chunk_rows(vocabulary, torch.device("cpu")) == rows
 
 
 @pytest.mark.parametrize("bias", [True, False])

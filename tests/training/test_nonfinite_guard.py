@@ -118,24 +118,75 @@ class Readings(TorchFunctionMode):
         return function(*arguments, **(keywords or {}))
 
 
-@pytest.mark.parametrize("algorithm", [None, "norm", "value"])
-def test_a_step_that_is_no_number_is_left_out_whatever_gradients_are_clipped_by(guard, algorithm):
+METHODS = ("_skip_nonfinite_step", "_skips_on_gpu", "_is_allowed", "read_last_step", "configure_gradient_clipping")
+
+
+def training_of(guard, device):
+    """Return a model of three parameters, and what a TrainingModule needs to clip their gradients."""
     model = torch.nn.Linear(2, 1)
     trainer = SimpleNamespace(precision="32-true", global_step=3, is_global_zero=True)
-    training = SimpleNamespace(trainer=trainer, model=model, guard=guard, batches=[], device=torch.device("cpu"))
+    training = SimpleNamespace(
+        trainer=trainer, model=model, guard=guard, batches=[], device=torch.device(device), unread=None
+    )
     training.step_totals = torch.tensor([1.5, 12.0, 4.0])  # objective, nats and pieces
-    training.clip_gradients = lambda *how: torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)
-    training._skip_nonfinite_step = partial(TrainingModule._skip_nonfinite_step, training)
+    for name in METHODS:
+        setattr(training, name, partial(getattr(TrainingModule, name), training))
+    return model, training
+
+
+def fill_gradients(model, value):
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, value)
+
+
+@pytest.mark.parametrize("algorithm", [None, "norm", "value"])
+def test_a_step_that_is_no_number_is_left_out_whatever_gradients_are_clipped_by(guard, algorithm):
+    model, training = training_of(guard, "cpu")
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     for gradient, left in ((2.0, 2), (math.nan, 0)):
-        for parameter in model.parameters():
-            parameter.grad = torch.full_like(parameter, gradient)
+        fill_gradients(model, gradient)
         with Readings() as readings:
-            TrainingModule.configure_gradient_clipping(training, optimizer, 0.5, algorithm)
+            training.configure_gradient_clipping(optimizer, 0.5, algorithm)
         assert readings.lists == 1
-        assert (training.objective, training.nats_per_piece) == (1.5, 3.0)
+        assert training.nats_per_piece == 3.0
         assert sum(parameter.grad is not None for parameter in model.parameters()) == left
         if left:
             largest = max(float(parameter.grad.abs().max()) for parameter in model.parameters())
             assert largest == pytest.approx(0.5 if algorithm == "value" else 0.5 / math.sqrt(3), rel=1e-4)
             assert float(training.gradient_norm) == pytest.approx(2 * math.sqrt(3))
+
+
+def test_on_a_gpu_a_fused_optimizer_skips_the_step_and_the_guard_hears_of_it_with_the_next(guard):
+    model, training = training_of(guard, "cuda")  # its tensors are on the CPU, whose fused Adam skips alike
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
+    weights, skipped = [], []
+    for gradient in (2.0, math.nan, 2.0):
+        fill_gradients(model, gradient)
+        training.configure_gradient_clipping(optimizer, 0.5, None)
+        skipped.append(guard.skipped)
+        optimizer.step()
+        training.trainer.global_step += 1
+        weights.append(model.weight.detach().clone())
+    assert skipped == [0, 0, 1]
+    assert [one["step"] for one in reports(guard)] == [4]
+    assert torch.equal(weights[1], weights[0])
+    assert not torch.equal(weights[2], weights[1])
+    assert optimizer.state[model.weight]["step"] == 2
+    assert len(guard.norms) == 1
+    training.read_last_step()
+    assert len(guard.norms) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "precision"),
+    [(partial(torch.optim.Adam, fused=True), "16-mixed"), (torch.optim.Adadelta, "32-true")],
+)
+def test_on_a_gpu_other_optimizers_and_loss_scaling_wait_for_the_guard(guard, make, precision):
+    model, training = training_of(guard, "cuda")
+    training.trainer.precision = precision
+    optimizer = make(model.parameters())
+    fill_gradients(model, math.nan)
+    training.configure_gradient_clipping(optimizer, 0.5, None)
+    assert guard.skipped == 1
+    assert model.weight.grad is None
+    assert not hasattr(optimizer, "found_inf")

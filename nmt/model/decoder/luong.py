@@ -103,5 +103,5 @@ class Luong(nn.Module):
         for number, (hidden, cell) in enumerate(previous):
             if number > 0:
                 gates = self.layer_gates[number - 1](self.dropout(layers[-1][0]))
-            layers.append(lstm(gates + self.recurrent_gates[number](hidden), cell))
+            layers.append(lstm(gates, self.recurrent_gates[number](hidden), cell))
         return tuple(layers)

@@ -18,7 +18,8 @@ from nmt.model.kernels.aligned_logits import (
 
 CHUNK_ELEMENTS = 2**22  # logits of a chunk: 16 MiB of float32,
 CHUNK_ROWS = 512  # or the logits of 512 words, because each chunk reads all weights of the vocabulary,
-MAX_ELEMENTS = 2**26  # but at most 256 MiB of float32
+MAX_ELEMENTS = 2**26  # but at most 256 MiB of float32;
+GPU_ELEMENTS = 2**27  # on a GPU 512 MiB, because small chunks leave it idle
 
 
 def chunked_cross_entropy(
@@ -36,8 +37,10 @@ def chunked_cross_entropy(
     return _ChunkedCrossEntropy.apply(vectors, weight, bias, targets, smoothing, torch.is_grad_enabled())
 
 
-def chunk_rows(vocabulary_size: int) -> int:
+def chunk_rows(vocabulary_size: int, device: torch.device) -> int:
     """Return the number of words in a chunk."""
+    if device.type == "cuda":
+        return max(GPU_ELEMENTS // vocabulary_size, 1)
     minimum = min(CHUNK_ROWS, MAX_ELEMENTS // vocabulary_size)
     return max(CHUNK_ELEMENTS // vocabulary_size, minimum, 1)
 
@@ -54,7 +57,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         vector_gradient = torch.empty_like(cast_vectors) if needs_gradient else None
         weight_gradient = torch.zeros_like(weight) if needs_gradient else None
         bias_gradient = torch.zeros_like(bias) if needs_gradient and bias is not None else None
-        rows = chunk_rows(weight.shape[0])
+        rows = chunk_rows(weight.shape[0], weight.device)
         buffers = logit_buffers(min(rows, len(vectors)), cast_weight)
         for start in range(0, len(vectors), rows):
             chunk = slice(start, start + rows)

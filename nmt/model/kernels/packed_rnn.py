@@ -1,5 +1,7 @@
 """A GRU or LSTM of torch over packed sequences, with a faster backward pass on a CPU.
 
+torch packs and unpacks by one copy a step, and waits for a GPU to do so. Here each is one operation that does not wait.
+
 torch takes the inputs of each step by `narrow`; the gradient of each `narrow` is as large as all inputs.
 Here the inputs are split once, so their gradients are joined once. A GPU has cuDNN instead.
 
@@ -7,6 +9,7 @@ Gain of a training step: 1.00 × with 14 words a sentence, 1.04 × with 50, 1.12
 """
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
@@ -14,6 +17,34 @@ from torch.nn.utils.rnn import PackedSequence
 from nmt.model.cells import gru, lstm
 
 State = tuple[Tensor, ...]  # (hidden,) or (hidden, cell)
+
+
+def pack(
+    sequences: Float[Tensor, "batch source size"], lengths: Int[Tensor, " batch"]
+) -> tuple[PackedSequence, Int[Tensor, " words"]]:
+    """Return the packed sequences, and the place of each packed row in the flattened (batch, source) grid.
+
+    `lengths` is on the CPU. torch.nn.utils.rnn.pack_padded_sequence packs the same.
+    """
+    longest, order = torch.sort(lengths, descending=True)
+    steps = torch.arange(sequences.shape[1])[:, None]
+    exists = steps < longest  # (source, batch)
+    places = (order * sequences.shape[1] + steps)[exists]
+    batch_sizes = exists.sum(1)[: int(longest[0])]
+    order, reverse, places = (
+        index.to(sequences.device, non_blocking=True) for index in (order, order.argsort(), places)
+    )
+    rows = sequences.flatten(0, 1).index_select(0, places)
+    return PackedSequence(rows, batch_sizes, order, reverse), places
+
+
+def unpack(
+    packed: PackedSequence, places: Int[Tensor, " words"], shape: tuple[int, int]
+) -> Float[Tensor, "batch source size"]:
+    """Return the padded sequences of this shape, with zeros as padding."""
+    rows = packed.data
+    grid = rows.new_zeros(shape[0] * shape[1], rows.shape[1])
+    return grid.index_copy(0, places, rows).unflatten(0, shape)
 
 
 def run_packed(recurrence: nn.GRU | nn.LSTM, packed: PackedSequence) -> tuple[PackedSequence, State]:
@@ -68,7 +99,7 @@ def _run_direction(recurrence: nn.GRU | nn.LSTM, suffix: str, data: Tensor, size
         if isinstance(recurrence, nn.GRU):
             state = (gru(inputs[step], recurrent, state[0]),)
         else:
-            state = lstm(inputs[step] + recurrent, state[1])
+            state = lstm(inputs[step], recurrent, state[1])
         hidden[step] = state[0]
     last = tuple(torch.cat(parts) for parts in zip(state, *reversed(finished), strict=True)) if finished else state
     return torch.cat(hidden), last
