@@ -6,15 +6,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
 from pytorch_lightning import Callback, Trainer
 
 from nmt.data.batches import Batch
 from nmt.runs.folder import METRICS, jobs_of, read_metrics
 from nmt.training.distributed import highest
+from nmt.training.lightning_internals import logs_this_batch
 from nmt.training.lightning_module import TrainingModule
 
 log = logging.getLogger(__name__)
+
+
+def is_logged(trainer: Trainer) -> bool:
+    """Return whether values of the current batch are kept; to hand them to Lightning takes a millisecond."""
+    return logs_this_batch(trainer) or trainer.is_last_batch
 
 
 class Throughput(Callback):
@@ -39,8 +44,8 @@ class Throughput(Callback):
         self.words += batch.global_words
         self.seconds += now - self.resumed
         self.resumed = now
-        rate = torch.tensor(self.rate())  # on the CPU, because Lightning would copy a number to the GPU and wait
-        pl_module.log("train/tokens_per_second", rate, rank_zero_only=True, batch_size=1)
+        if is_logged(trainer):
+            pl_module.log("train/tokens_per_second", self.rate(), rank_zero_only=True, batch_size=1)
 
     def on_validation_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
         """Stop the clock, because plots and checkpoints are made after this."""
@@ -119,7 +124,7 @@ class GradientNorm(Callback):
         self, trainer: Trainer, pl_module: TrainingModule, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
         """Log the norm of the last step."""
-        if pl_module.gradient_norm is not None:
+        if pl_module.gradient_norm is not None and is_logged(trainer):
             pl_module.log("train/gradient_norm", pl_module.gradient_norm, rank_zero_only=True, batch_size=1)
 
 

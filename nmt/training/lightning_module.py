@@ -38,7 +38,7 @@ def check_loss(label_smoothing: float, normalize: str) -> None:
 class UnreadStep(NamedTuple):
     """A step of which the guard has not heard yet."""
 
-    read: Callable[[], list[float]]  # returns loss and gradient norm
+    read: Callable[[], list[float]]  # returns objective, gradient norm, and nats per piece
     number: int
     batches: list[Batch]
 
@@ -88,7 +88,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
         self.translated: dict[int, Hypothesis] = {}  # by this rank, in the last validation
         self.batches: list[Batch] = []  # of the current step
         self.step_totals: Tensor  # objective, nats and pieces of the current step, on this rank
-        self.nats_per_piece = torch.tensor(math.nan)  # of the last step, over all ranks
+        self.nats_per_piece = math.nan  # of the last step that was read, over all ranks
         self.unread: UnreadStep | None = None
         self.gradient_norm: Tensor | None = None  # of the last step, before clipping
 
@@ -107,8 +107,9 @@ class TrainingModule(pytorch_lightning.LightningModule):
         return loss.objective * self.trainer.world_size * batches / divisor
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        """Log the loss of the last step."""
-        self.log("train/loss", self.nats_per_piece, prog_bar=True, batch_size=1, rank_zero_only=True)
+        """Log the loss of the last step that was read."""
+        loss = torch.tensor(self.nats_per_piece)  # on the CPU, because Lightning would copy it to a GPU, and wait
+        self.log("train/loss", loss, prog_bar=True, batch_size=1, rank_zero_only=True)
 
     def on_validation_epoch_start(self) -> None:
         """Reset what a validation adds up."""
@@ -157,8 +158,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
         if gradient_clip_val and not by_norm:
             clip_values(self.model.parameters(), gradient_clip_val)
         objective, nats, pieces = sum_over_ranks(self.step_totals, self.device)
-        self.nats_per_piece = nats / pieces
-        self._skip_nonfinite_step(optimizer, torch.stack([objective, self.gradient_norm.to(objective)]))
+        self._skip_nonfinite_step(optimizer, torch.stack([objective, self.gradient_norm.to(objective), nats / pieces]))
 
     def _skip_nonfinite_step(self, optimizer: Optimizer, values: Tensor) -> None:
         """Let the optimizer change nothing if loss or norm is not finite; all ranks decide alike.
@@ -168,7 +168,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
         """
         step = UnreadStep(copy_to_cpu(values), self.trainer.global_step, self.batches)
         if self._skips_on_gpu(optimizer):
-            optimizer.found_inf = (~values.isfinite()).any().float()
+            optimizer.found_inf = (~values[:2].isfinite()).any().float()
             self.read_last_step()
             self.unread = step
         elif not self._is_allowed(step):
@@ -186,7 +186,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
             self._is_allowed(step)
 
     def _is_allowed(self, step: UnreadStep) -> bool:
-        loss, norm = step.read()
+        loss, norm, self.nats_per_piece = step.read()
         sentences: list[int] = []
         if self.guard.is_unusual(loss, norm):
             numbers = {number: 0 for batch in step.batches for number in batch.sentences.tolist()}

@@ -142,6 +142,7 @@ def test_the_first_samples_have_a_picture_of_each_trace(monkeypatch):
 def test_throughput_leaves_out_validations_and_what_follows(monkeypatch):
     seconds = [0.0]
     monkeypatch.setattr("nmt.training.callbacks.time.perf_counter", lambda: seconds[0])
+    monkeypatch.setattr("nmt.training.callbacks.is_logged", lambda trainer: True)
     throughput, batch = Throughput(), SimpleNamespace(global_words=100)
     module = SimpleNamespace(log=lambda *_, **__: None)
     throughput.on_fit_start(None, module)

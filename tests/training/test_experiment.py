@@ -252,6 +252,7 @@ def test_the_random_state_of_a_gpu_is_restored(monkeypatch, then, restored):
     trainer = SimpleNamespace(is_global_zero=True, global_step=3, ckpt_path="last.ckpt")
     record = {"vocabularies": {}, "config": {}}
     module = SimpleNamespace(record=record, guard=guard, trainer=trainer, global_rank=0, device=torch.device("cuda:1"))
+    module.read_last_step = lambda: None
     checkpoint = {"lr_schedulers": []}
     TrainingModule.on_save_checkpoint(module, checkpoint)
     module.device = torch.device(then)
