@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from nmt.model.decoder.types import DecoderBound, DecoderState, Features, Trace
-from nmt.model.kernels.weights_once import autocast_dtype, weights_once
+from nmt.model.kernels import weights_once
 from nmt.model.tree import Tree
 
 TraceNames = tuple[str, ...] | None  # the values of the trace to keep; None: all
@@ -18,7 +18,7 @@ def run_loop(
 ) -> tuple[Features, Trace]:
     """Return the features and the trace of all steps; first dimension: target."""
     features, traces = [], []
-    with weights_once(decoder, autocast_dtype(inputs[0].device)):
+    with weights_once.cast_weights_once(decoder, weights_once.autocast_dtype(inputs[0].device)):
         # unbind, because the gradients of all steps are then stacked once
         for parts in zip(*(part.unbind(0) for part in inputs), strict=True):
             step_features, trace, state = decoder.step(type(inputs)(*parts), state, bound)

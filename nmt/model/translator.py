@@ -171,4 +171,4 @@ def _unpadded(batch: Examples) -> Bool[Tensor, "target batch source"]:
     steps = torch.zeros_like(batch.target_input, dtype=torch.bool)
     steps.view(-1)[batch.target_index] = True
     positions = torch.arange(batch.source.shape[1]) < batch.source_lengths[:, None]
-    return steps[:, :, None] & positions.to(steps.device)
+    return steps[:, :, None] & positions.to(steps.device, non_blocking=True)

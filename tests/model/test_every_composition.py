@@ -125,7 +125,7 @@ def test_weights_that_enter_the_loop_once_get_the_same_gradients(composition, mo
     model, batch = model_of(composition), batch_of(SOURCES, TARGETS)
     gradients = []
     for dtype in (None, torch.float64):  # float64, so that nothing is rounded
-        monkeypatch.setattr("nmt.model.loop.autocast_dtype", lambda _, dtype=dtype: dtype)
+        monkeypatch.setattr("nmt.model.kernels.weights_once.autocast_dtype", lambda _, dtype=dtype: dtype)
         model.zero_grad()
         model.loss(batch).objective.backward()
         gradients.append([parameter.grad.clone() for parameter in model.parameters()])
@@ -171,20 +171,31 @@ def run_again(function):
 
 
 class Watch(TorchDispatchMode):
-    """Collect the operations that wait for the device, or that run on another device than `meta`."""
+    """Collect the operations that wait for the device, and those that run on another device than `meta`."""
 
     def __init__(self):
         super().__init__()
-        self.found = set()
+        self.waiting, self.elsewhere = set(), set()
 
     def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
         name = operation._schema.name.removeprefix("aten::")
         result = operation(*arguments, **(keywords or {}))
-        tensors = [leaf for leaf in tree_leaves((arguments, result)) if isinstance(leaf, torch.Tensor)]
-        selects_by_mask = name in ("index", "index_put_") and any(leaf.dtype == torch.bool for leaf in tensors)
-        if name in WAITING or selects_by_mask or any(leaf.device.type != "meta" for leaf in tensors):
-            self.found.add(name)
+        given = {leaf.device.type for leaf in tensors_of(arguments)}
+        made = {leaf.device.type for leaf in tensors_of(result)}
+        if (given | made) - {"meta"}:
+            self.elsewhere.add(name)
+        elif name in WAITING:
+            self.waiting.add(name)
+        masks = [leaf for leaf in tensors_of(arguments[1:2]) if leaf.dtype == torch.bool and "meta" in given]
+        if name in ("index", "index_put_") and masks:
+            self.waiting.add("selects by a mask")
+        if name == "_to_copy" and given != made and not keywords.get("non_blocking"):
+            self.waiting.add("copies to another device")
         return result
+
+
+def tensors_of(tree):
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 WAITING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "_unique2", "bincount")
@@ -205,7 +216,17 @@ def test_the_loop_never_waits_for_the_device(composition):
             features, _, state = decoder.step(type(inputs)(*parts), state, bound)
             total = total + features.state.sum() + features.context.sum()
         total.backward()
-    assert watch.found == set()
+    assert watch.waiting | watch.elsewhere == set()
+
+
+@each
+def test_a_training_step_never_waits_for_the_device(composition, monkeypatch):
+    """Only the guard reads numbers, one list a step (tests/training/test_nonfinite_guard.py)."""
+    monkeypatch.setattr("nmt.model.kernels.weights_once.autocast_dtype", lambda _: None)  # which knows no `meta`
+    model, batch = copy.deepcopy(model_of(composition)).to("meta").train(), batch_of(SOURCES, TARGETS).to("meta")
+    with Watch() as watch:
+        model.loss(batch).objective.backward()
+    assert watch.waiting == set()
 
 
 @each

@@ -11,6 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from nmt.model.kernels import weights_once
+
 ROW_ELEMENTS = 32  # a row's size is a multiple of it: two cache lines of float32, one of bfloat16
 
 
@@ -60,8 +62,7 @@ def _aligned_buffer(rows: int, weight: Tensor, dtype: torch.dtype) -> Tensor:
 
 def autocast_type(tensor: Tensor) -> torch.dtype:
     """Return the type that autocast gives to a matrix product of this tensor."""
-    device = tensor.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tensor.dtype
+    return weights_once.autocast_dtype(tensor.device) or tensor.dtype
 
 
 def at_least_float32(dtype: torch.dtype) -> torch.dtype:

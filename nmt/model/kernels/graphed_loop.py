@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from nmt.model.decoder.types import DecoderBound, DecoderState, Features, Trace
-from nmt.model.kernels.weights_once import autocast_dtype
+from nmt.model.kernels import weights_once
 from nmt.model.loop import TraceNames, run_loop
 from nmt.model.tree import Tree, leaves_of, map_tree
 
@@ -61,7 +61,7 @@ class GraphedLoop:
         values = (inputs, state, bound)
         leaves = leaves_of(values)
         shapes = tuple((leaf.shape, leaf.dtype, leaf.requires_grad) for leaf in leaves)
-        key = (trace_names, autocast_dtype(leaves[0].device), shapes)
+        key = (trace_names, weights_once.autocast_dtype(leaves[0].device), shapes)
         is_new = key not in self.graphs
         if is_new and len(self.graphs) < MOST_GRAPHS and torch.is_grad_enabled():
             self.graphs[key] = None

@@ -58,7 +58,7 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
 
 
 @contextmanager
-def weights_once(loop: nn.Module, dtype: torch.dtype | None) -> Iterator[None]:
+def cast_weights_once(loop: nn.Module, dtype: torch.dtype | None) -> Iterator[None]:
     """Let the linear layers of a loop compute in `dtype` from weights that are cast once; None changes nothing."""
     layers = [part for part in loop.modules() if type(part) is nn.Linear and part.weight.numel()]
     for layer in layers if dtype else ():
