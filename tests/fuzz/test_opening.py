@@ -402,18 +402,55 @@ def test_a_path_as_the_name_of_a_test_set_is_refused(checkpoint, tmp_path, name)
         "data.cache=MARKER",
         "name=../../elsewhere",
         "name='/elsewhere'",
+        "experiment=../../EVIL/x",
+        "experiment=EVIL/x",
+        "experiment=[demo,../../EVIL/x]",
+        "debug=steps,../../EVIL/x",
+        "+debug=luong2015/../../../EVIL/x",
+        "experiment=${paper}",
+        "++memory@callbacks.more=../../EVIL/y",
+        "data@hydra.run=text",
+        "pretraining={experiment: ../../EVIL/x}",
+        "+pretraining.experiment=../../EVIL/x",
+        "pretraining.overrides=[debug=../../EVIL/x]",
+        """pretraining={overrides: ["pretraining={overrides: ['debug=../../EVIL/x']}"]}""",
+        "pretraining={overrides: ['${paper}']}",
+        "pretraining={overrides: ['+callbacks.more=${paper}']}",
+        "+hydra.searchpath=[EVIL]",
+        "hydra={searchpath: [EVIL]}",
+        "hydra/launcher=processes",
+        "+callbacks.more=[[{deep: [{_target_: os.system, command: touch MARKER}]}]]",
+        "seed=range(1,3)",
+        "experiment=glob(*)",
+        "name=${data.dir}",
+        "paper=$${default:null,'{oc.env:WANDB_API_KEY}'}",
+        """paper="$${default:null,'{oc.env:WANDB_API_KEY}'}\"""",
+        "paper=$${paper.departures}",
+        "paper='${default:${oc.env:WANDB_API_KEY},x}'",
+        "callbacks.checkpoint.filename=../../elsewhere",
+        "+logger.wandb.settings.base_url=https://elsewhere",
+        "logger={tensorboard: {name: ../../elsewhere}}",
     ],
 )
 def test_repeating_a_foreign_run_runs_no_code(tmp_path, capsys, monkeypatch, override):
     marker = tmp_path / "marker"
     (tmp_path / ".hydra").mkdir()
-    written_override = override.replace("MARKER", str(marker))
+    written_override = override.replace("MARKER", str(marker)).replace("EVIL", write_foreign_configuration(tmp_path))
     (tmp_path / ".hydra" / "overrides.yaml").write_text(json.dumps(["seed=1", written_override]))
     status, stderr = answer("train", f"run={tmp_path}", capture=capsys, monkeypatch=monkeypatch, WANDB_API_KEY=SECRET)
     assert status == 1
     assert f"run={tmp_path}: refused to repeat {written_override}" in stderr
     assert SECRET not in stderr
     assert not marker.exists()
+
+
+def write_foreign_configuration(folder) -> str:
+    """Write a configuration that touches a file, and return its folder as a path without the first slash."""
+    node = {"_target_": "pathlib.Path.touch", "self": str(folder / "marker")}
+    (folder / "evil").mkdir()
+    (folder / "evil" / "y.yaml").write_text(json.dumps(node))
+    (folder / "evil" / "x.yaml").write_text("# @package _global_\n" + json.dumps({"callbacks": {"more": node}}))
+    return f"{'../' * len(ROOT.parts)}{folder}/evil".replace("//", "/")
 
 
 @pytest.mark.parametrize("content", ["!!python/name:os.system", "[", "a: 1", "7", "\xff", "&a [*a]"])
