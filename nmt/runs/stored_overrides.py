@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from nmt.config.allowed_targets import walk
-from nmt.config.overrides import quote_value
+from nmt.config.overrides import quote_value, read_path
 from nmt.config.schema import load_setting_names
 from nmt.errors import UserError, first_line
 from nmt.runs.folder import OVERRIDES
@@ -37,9 +37,11 @@ OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which the run was a 
 
 def repeat_run(arguments: list[str]) -> list[str]:
     """Replace run=FOLDER by the overrides of that run; the other arguments come after them and take precedence."""
-    folders = [argument.removeprefix("run=") for argument in arguments if argument.startswith("run=")]
+    folders = [read_path(argument.removeprefix("run=")) for argument in arguments if argument.startswith("run=")]
     if not folders:
         return arguments
+    if folders[-1] is None:
+        raise UserError("run=: names no folder. Fix: run=FOLDER, the folder of a run to repeat")
     folder = Path(folders[-1])
     overrides = _read_overrides(folder)
     for override in overrides:

@@ -16,6 +16,14 @@ def test_a_job_of_a_table_is_repeated_as_a_single_run(tmp_path):
     assert repeat_run([f"run={folder}", "seed=3"]) == [*overrides, f"repeats='{folder}'", "seed=3"]
 
 
+@pytest.mark.parametrize("name", ["run #2", "007", "1e3", "yes"])
+def test_a_folder_of_any_name_can_be_repeated(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name / ".hydra").mkdir(parents=True)
+    (tmp_path / name / ".hydra/overrides.yaml").write_text('["seed=2"]')
+    assert repeat_run([f"run={name}"]) == repeat_run([f"run='{name}'"]) == ["seed=2", f"repeats='{tmp_path / name}'"]
+
+
 @pytest.mark.parametrize(
     "override",
     [
