@@ -11,15 +11,13 @@ from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from nmt.config.allowed_targets import walk
 from nmt.config.overrides import quote_value, read_path
 from nmt.config.schema import load_setting_names
-from nmt.errors import UserError, first_line
+from nmt.errors import UserError
 from nmt.runs.folder import OVERRIDES
+from nmt.system.safe_files import UnreadableError, read_yaml
 
 CHOICE = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*")  # a name below the folder of a group; ../ would lead out of it
 # A complete reference to other settings, with nothing inside from which a second resolution could make another one
@@ -54,13 +52,11 @@ def repeat_run(arguments: list[str]) -> list[str]:
 
 def _read_overrides(folder: Path) -> list[str]:
     try:
-        overrides = OmegaConf.to_container(OmegaConf.load(folder / OVERRIDES))
-    except FileNotFoundError as error:
-        raise UserError(f"run={folder}: no {OVERRIDES} there. Fix: name the folder of a run to repeat") from error
-    except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
-        raise UserError(f"run={folder}: its {OVERRIDES} cannot be read ({first_line(error)})") from error
+        overrides = read_yaml(folder / OVERRIDES)
+    except UnreadableError as error:
+        raise UserError(f"run={folder}: {error}. Fix: name the folder of another run to repeat") from error
     if not isinstance(overrides, list):
-        raise UserError(f"run={folder}: its {OVERRIDES} is not a list of KEY=VALUE")
+        raise UserError(f"run={folder}: {OVERRIDES} is not a list of KEY=VALUE. Fix: name the folder of another run")
     return list(map(str, overrides))
 
 

@@ -20,8 +20,11 @@ from omegaconf import OmegaConf
 from nmt.config.allowed_targets import check_references, check_targets
 from nmt.data.datamodule import TranslationData
 from nmt.errors import UserError
+from nmt.launch.process_launcher import _has_other_settings
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.trained_model import TrainedRun
+from nmt.training.experiment import _warn_of_changes
+from nmt.training.resume import find_earlier_training
 from nmt.web.served_run import describe_parts
 
 SECRET = "c0ffee" + "0" * 34
@@ -453,10 +456,33 @@ def write_foreign_configuration(folder) -> str:
     return f"{'../' * len(ROOT.parts)}{folder}/evil".replace("//", "/")
 
 
-@pytest.mark.parametrize("content", ["!!python/name:os.system", "[", "a: 1", "7", "\xff", "&a [*a]"])
+@pytest.mark.parametrize("content", ["!!python/name:os.system", "[", "a: 1", "7", "\xff"])
 def test_an_invalid_overrides_file_is_refused(tmp_path, capsys, monkeypatch, content):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra" / "overrides.yaml").write_bytes(content.encode("latin-1"))
     status, stderr = answer("train", f"run={tmp_path}", capture=capsys, monkeypatch=monkeypatch)
     assert status == 1
-    assert f"run={tmp_path}: its .hydra/overrides.yaml" in stderr or "refused to repeat" in stderr
+    assert f"run={tmp_path}: .hydra/overrides.yaml is not " in stderr
+
+
+# each line doubles the one before it: 2^40 words
+BOMB = "l0: &l0 [word]\n" + "".join(f"l{n}: &l{n} [*l{n - 1}, *l{n - 1}]\n" for n in range(1, 40))
+
+
+@pytest.mark.parametrize("content", [BOMB, "a: &a [*a]"], ids=["bomb", "circle"])
+def test_settings_that_repeat_parts_of_themselves_are_not_read(tmp_path, capsys, monkeypatch, caplog, content):
+    for folder in (tmp_path / ".hydra", tmp_path / "checkpoints" / ".hydra"):
+        folder.mkdir(parents=True)
+        for name in ("overrides.yaml", "config.yaml"):
+            (folder / name).write_text(content)
+    (tmp_path / "summary.json").write_text('{"status": "completed"}')
+    reason = ".hydra/overrides.yaml repeats parts of itself"
+    status, stderr = answer("train", f"run={tmp_path}", capture=capsys, monkeypatch=monkeypatch)
+    assert (status, reason in stderr) == (1, True)
+    reason = ".hydra/config.yaml repeats parts of itself"
+    config = configured(f"repeats='{tmp_path}'")
+    _warn_of_changes(config)
+    assert reason in caplog.text
+    assert not _has_other_settings(tmp_path, config)
+    with pytest.raises(UserError, match=reason):
+        find_earlier_training(config, tmp_path)

@@ -18,8 +18,8 @@ from nmt.report.compare.systems import ComparedSystems
 from nmt.report.load.evaluated_runs import EvaluatedRun
 from nmt.report.load.learning_curves import Curves
 from nmt.report.load.run_folder import find_wandb
-from nmt.report.load.safe_files import make_json_safe
 from nmt.report.render.page_payload import pack, pack_hypotheses, pack_scores
+from nmt.system.safe_files import make_json_safe
 
 WEB = Path(__file__).parents[2] / "web"
 SCRIPTS = (
