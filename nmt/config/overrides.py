@@ -10,10 +10,10 @@ from omegaconf import DictConfig, OmegaConf
 from nmt.errors import ConfigurationError
 
 MULTIRUN = {"-m", "--multirun"}
-# Keys of evaluate.py, translate.py and compare.py, or the last parts of them, whose values are paths or names
+# Keys of evaluate.py, translate.py and compare.py whose values are paths or names; data.…NAME is the end of a key
 PATHS = {"run", "input", "output", "prefixes", "links", "gold", "hypotheses", "baseline", "test"}
-PATHS |= {"dir", "cache", "source", "target", "alignments"}  # of data
-LISTS_OF_PATHS = {"runs", "score", "rescore", "reference", "references"}
+PATHS |= {f"data.…{name}" for name in ("dir", "cache", "path", "source", "target", "alignments", "test")}
+LISTS_OF_PATHS = {"runs", "score", "rescore", "reference", "data.…references"}
 ITEM_OF_LIST = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,]*?)\s*(?:,|$)""")
 
 
@@ -42,7 +42,7 @@ def read_dotlist(arguments: Iterable[str]) -> DictConfig:
     settings = OmegaConf.create()
     for argument in arguments:
         key, _, text = argument.partition("=")
-        name = key.rpartition(".")[2]
+        name = re.sub(r"^data\..*?(?=\w*$)", "data.…", key)
         is_mapping = text.startswith("{") and text.endswith("}")  # such as data.source={language: de}
         if name in LISTS_OF_PATHS and text.startswith("[") and text.endswith("]"):
             OmegaConf.update(settings, key, [read_path(item) for item in ITEM_OF_LIST.findall(text[1:-1]) if item])

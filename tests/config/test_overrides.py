@@ -1,6 +1,7 @@
 """Arguments of train.py before Hydra reads them."""
 
 import pytest
+from omegaconf import OmegaConf
 
 from nmt.config.overrides import prepare_arguments, read_dotlist
 from nmt.errors import ConfigurationError
@@ -26,6 +27,11 @@ def test_a_path_is_taken_as_typed(path):
     }
 
 
+@pytest.mark.parametrize("key", ["data.dir", "data.test", "data.tests.news.source", "data.tests.news.alignments"])
+def test_a_path_of_the_data_is_taken_as_typed(key):
+    assert OmegaConf.select(read_dotlist([f"{key}=/x/007 #2"]), key) == "/x/007 #2"
+
+
 @pytest.mark.parametrize(
     ("text", "paths"),
     [
@@ -42,6 +48,7 @@ def test_a_list_of_paths_has_commas_between_them(text, paths):
 
 
 def test_values_that_are_no_paths_are_yaml():
-    given = read_dotlist(["beam=3", "weights=[2,1]", "data.source={language: de}", "data.tests.a.alignments_base=0"])
+    of_data = ["data.source={language: de}", "data.tests.a.alignments_base=0"]
+    given = read_dotlist(["beam=3", "weights=[2,1]", "alignments=true", *of_data])
     data = {"source": {"language": "de"}, "tests": {"a": {"alignments_base": 0}}}
-    assert given == {"beam": 3, "weights": [2, 1], "data": data}
+    assert given == {"beam": 3, "weights": [2, 1], "alignments": True, "data": data}
