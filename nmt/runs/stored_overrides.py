@@ -86,7 +86,7 @@ def _is_harmless_value(key: str, value: Any) -> bool:
     text = str(value)
     if REFUSED_KEYS.match(key):
         return False
-    if key in ("name", "sweep"):  # of folders
+    if re.match(r"(?:name|sweep)\b", key):  # of folders
         return not text.startswith("/") and ".." not in text and "$" not in text
     if key.startswith("pretraining"):  # its references are resolved before its overrides are parsed
         is_override = key.startswith("pretraining.overrides")

@@ -405,6 +405,7 @@ def test_a_path_as_the_name_of_a_test_set_is_refused(checkpoint, tmp_path, name)
         "data.cache=MARKER",
         "name=../../elsewhere",
         "name='/elsewhere'",
+        "name=[../../elsewhere]",
         "experiment=../../EVIL/x",
         "experiment=EVIL/x",
         "experiment=[demo,../../EVIL/x]",
