@@ -20,8 +20,8 @@ from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError, UserError
 from nmt.report.load.run_folder import RunFolder, find_runs, read_settings
 from nmt.report.load.run_names import select_training_overrides
-from nmt.report.load.safe_files import read_json, read_yaml
 from nmt.report.render.paper_table import TABLE
+from nmt.system.safe_files import read_json, read_yaml
 from studies.archive import TABLES, Archive, keep_runs, relative_folder, restore_runs
 from studies.pages import write_pages
 

@@ -23,10 +23,10 @@ from nmt.evaluation.test_set import read_test_set
 from nmt.report.load.evaluated_runs import load_evaluation, note_stale_scores
 from nmt.report.load.evaluation import compute_digest
 from nmt.report.load.run_folder import RunFolder, read_choices
-from nmt.report.load.safe_files import UnreadableError
 from nmt.runs.folder import CHECKPOINTS, CHOICES, CONFIG, METRICS, OVERRIDES, SUMMARY, read_summary
 from nmt.runs.trained_model import build_data
 from nmt.system.files import atomic_write, write_json, write_text
+from nmt.system.safe_files import UnreadableError
 
 TABLES, RUNS = "tables", "runs/"  # entries of an archive
 FILES = (CONFIG, OVERRIDES, METRICS)

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.report.load.safe_files import is_number
 from nmt.report.render.markdown import format_duration, render_alignment_error, render_sections
 from nmt.report.render.paper_table import render_paper_table
 from nmt.report.render.table import Table
 from nmt.system.files import write_text
 from nmt.system.hardware import hardware_label
+from nmt.system.safe_files import is_number
 from studies.archive import Archive
 from studies.figure import draw_figure
 from studies.placeholders import fill_in_figures

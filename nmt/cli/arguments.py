@@ -5,6 +5,7 @@ import sys
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because the configuration files use them
+from nmt.config.overrides import read_dotlist
 from nmt.config.schema import find_misfit, load_defaults
 from nmt.errors import ConfigurationError
 
@@ -34,7 +35,7 @@ def read_arguments(
         if takes_data and argument.startswith("test="):
             raise ConfigurationError(f"{argument}: no such key. Fix: data.{argument}")
     data_overrides = [argument for argument in arguments if takes_data and argument.startswith("data.")]
-    given = OmegaConf.from_dotlist([argument for argument in arguments if argument not in data_overrides])
+    given = read_dotlist(argument for argument in arguments if argument not in data_overrides)
     settings = OmegaConf.merge(defaults, given)
     for key, value in given.items():
         if problem := find_misfit(key, value, defaults[key]):

@@ -24,7 +24,6 @@ conf/evaluate.yaml and conf/search.yaml. The most used ones:
 - as_json=true: print JSON and nothing else.
 """
 
-import json
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -35,6 +34,7 @@ from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
+from nmt.system.files import dump_json
 
 if TYPE_CHECKING:
     from nmt.evaluation.run_evaluation import Evaluation
@@ -131,7 +131,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def print_json(value: dict[str, Any]) -> None:
     """Print indented JSON."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(dump_json(value, indent=2))
 
 
 def print_scores(scores: dict[str, Any], as_json: bool) -> None:

@@ -15,7 +15,6 @@ conf/search.yaml. The most used ones:
 - input=FILE output=FILE: files instead of standard input and output.
 """
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -29,6 +28,7 @@ from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.data.text_files import open_text
 from nmt.errors import ConfigurationError
+from nmt.system.files import dump_json
 from nmt.translate.alignment import format_pharaoh, link_words
 from nmt.translate.input_lines import add_prefixes, decode_lines
 from nmt.translate.loading import build_search, load_translator
@@ -99,7 +99,7 @@ def _format(
     """Yield the output lines of an input line, whose number counts from 0."""
     if settings.format == "json":
         records = [translation.to_dict(alignment=settings.alignments) for translation in translations]
-        yield json.dumps({"line": number + 1, "source": source, "translations": records}, ensure_ascii=False)
+        yield dump_json({"line": number + 1, "source": source, "translations": records})
     elif nbest > 1:
         for translation in translations:
             yield _format_nbest(number, translation, settings.alignments)

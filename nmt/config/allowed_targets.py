@@ -19,7 +19,7 @@ def check_references(config: Mapping[str, Any]) -> None:
     """Refuse forbidden references in a composed configuration; also before training, or the run could not be opened."""
     sections = list(SECTIONS)
     for section in sections:  # the loop also visits the sections that are appended in it
-        for key, text in _walk(config.get(section), section):
+        for key, text in walk(config.get(section), section):
             for start in re.finditer(r"\$\{", text) if isinstance(text, str) else ():
                 reference = REFERENCE.match(text, start.start())
                 if reference is None:
@@ -33,7 +33,7 @@ def check_references(config: Mapping[str, Any]) -> None:
 
 def check_targets(node: Any, section: str = "model") -> None:
     """Refuse a resolved configuration that names anything but classes of this project and torch.nn.init."""
-    for key, value in _walk(node, section):
+    for key, value in walk(node, section):
         if isinstance(value, str) and "${" in value:
             raise UserError(f"{key}={value}: refused, because it would be resolved a second time")
         if isinstance(value, Mapping) and value.get("_target_") is not None:
@@ -42,15 +42,15 @@ def check_targets(node: Any, section: str = "model") -> None:
                 raise UserError(f"{key}._target_={target}: {refusal}")
 
 
-def _walk(node: Any, key: str) -> Iterator[tuple[str, Any]]:
+def walk(node: Any, key: str) -> Iterator[tuple[str, Any]]:
     """Yield a node and everything below it, each with its key."""
     yield key, node
     if isinstance(node, Mapping):
         for name, value in node.items():
-            yield from _walk(value, f"{key}.{name}")
+            yield from walk(value, f"{key}.{name}")
     elif isinstance(node, list | tuple):
         for index, value in enumerate(node):
-            yield from _walk(value, f"{key}[{index}]")
+            yield from walk(value, f"{key}[{index}]")
 
 
 def _find_refusal(target: str) -> str | None:

@@ -1,14 +1,20 @@
 """KEY=VALUE overrides on the command line: their order and their quotes."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from nmt.errors import ConfigurationError
 
 MULTIRUN = {"-m", "--multirun"}
+# Keys of evaluate.py, translate.py and compare.py whose values are paths or names; data.…NAME is the end of a key
+PATHS = {"run", "input", "output", "prefixes", "links", "gold", "hypotheses", "baseline", "test"}
+PATHS |= {f"data.…{name}" for name in ("dir", "cache", "path", "source", "target", "alignments", "test")}
+LISTS_OF_PATHS = {"runs", "score", "rescore", "reference", "data.…references"}
+ITEM_OF_LIST = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,]*?)\s*(?:,|$)""")
 
 
 def prepare_arguments(arguments: list[str]) -> list[str]:
@@ -29,6 +35,31 @@ def prepare_arguments(arguments: list[str]) -> list[str]:
 def read_overrides() -> tuple[str, ...]:
     """Return the overrides of the job as written, because validation=${search}, resolved, is no override."""
     return tuple(OmegaConf.to_container(HydraConfig.get().overrides.task))
+
+
+def read_dotlist(arguments: Iterable[str]) -> DictConfig:
+    """Return the settings of KEY=VALUE arguments; values are YAML, except paths, which are taken as typed."""
+    settings = OmegaConf.create()
+    for argument in arguments:
+        key, _, text = argument.partition("=")
+        name = re.sub(r"^data\..*?(?=\w*$)", "data.…", key)
+        is_mapping = text.startswith("{") and text.endswith("}")  # such as data.source={language: de}
+        if name in LISTS_OF_PATHS and text.startswith("[") and text.endswith("]"):
+            OmegaConf.update(settings, key, [read_path(item) for item in ITEM_OF_LIST.findall(text[1:-1]) if item])
+        elif name in PATHS | LISTS_OF_PATHS and not is_mapping:
+            OmegaConf.update(settings, key, read_path(text))
+        else:
+            settings.merge_with_dotlist([argument])
+    return settings
+
+
+def read_path(text: str) -> str | None:
+    """Return a path as typed, without quotes around it; YAML would end it at " #" and turn 007 into 7."""
+    if text in ("", "null"):
+        return None
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1].replace("''", "'") if text[0] == "'" else text[1:-1]
+    return text
 
 
 def quote_value(value: Path | str) -> str:

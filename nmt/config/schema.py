@@ -41,6 +41,12 @@ def load_defaults(command: str) -> DictConfig:
     return OmegaConf.merge(*map(load_defaults, settings.pop("defaults", [])), settings)
 
 
+@cache
+def load_setting_names() -> frozenset[str]:
+    """Return the keys of conf/config.yaml; any other key without a dot is a group."""
+    return frozenset(map(str, OmegaConf.load(CONF_DIR / "config.yaml"))) - {"defaults", "hydra"}
+
+
 def check_overrides(arguments: Sequence[str]) -> None:
     """Refuse a job's first override with a value of another kind than its default, or a new key that nothing reads."""
     overrides = OverridesParser.create().parse_overrides(list(arguments))

@@ -1,6 +1,5 @@
 """Score given translations with a model by forced decoding: log-probabilities, alignments and perplexity."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from nmt.errors import ConfigurationError, DataError
 from nmt.evaluation import perplexity
 from nmt.search.aligned_words import rows_of_words
 from nmt.search.forced_decoding import force_decode
+from nmt.system.files import dump_json
 from nmt.translate.alignment import merge_pieces, sum_pieces
 from nmt.translate.text_translator import READ_AHEAD, TextTranslator, batch_by_length
 
@@ -120,7 +120,7 @@ def score_pairs(translator: TextTranslator, settings: DictConfig, aligned_word: 
         if translation is None:
             raise empty_source_error(source, number)
         if settings.as_json:
-            yield json.dumps(_to_dict(translation), ensure_ascii=False)
+            yield dump_json(_to_dict(translation))
         else:
             yield f"{translation.log_probability:.4f}\t{translation.mean:.4f}"
 

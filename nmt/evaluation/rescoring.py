@@ -1,6 +1,5 @@
 """Rescore an n-best list with the log-probabilities of a model."""
 
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from nmt.data.parallel_text import SentencePair
 from nmt.data.text_files import read_lines
 from nmt.errors import DataError
 from nmt.evaluation.forced_scoring import check_two_files, empty_source_error, score_translations
+from nmt.system.files import dump_json
 from nmt.translate.nbest import ESCAPED_SEPARATOR, format_nbest_line, parse_nbest_line
 from nmt.translate.text_translator import TextTranslator
 
@@ -41,7 +41,7 @@ def rescore(translator: TextTranslator, settings: DictConfig) -> Iterator[str]:
     for candidate, together, mean in sorted(ranked, key=lambda entry: (entry[0].number, -entry[1])):
         scores = {"together": together, "score": candidate.score, "mean": mean}
         if settings.as_json:
-            yield json.dumps({"number": candidate.number, "text": candidate.text} | scores, ensure_ascii=False)
+            yield dump_json({"number": candidate.number, "text": candidate.text} | scores)
         else:
             yield format_nbest_line(candidate.number, candidate.text, *(f"{score:.4f}" for score in scores.values()))
 

@@ -1,7 +1,6 @@
 """Write the results of an evaluation: translations, alignments and scores."""
 
 import hashlib
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +16,7 @@ from nmt.evaluation.test_set import TestSet
 from nmt.evaluation.translated_set import TranslatedSet
 from nmt.runs.folder import SCORES
 from nmt.runs.trained_model import TrainedRun
-from nmt.system.files import write_json, write_text
+from nmt.system.files import dump_json, write_json, write_text
 from nmt.translate.alignment import format_pharaoh, link_words
 from nmt.translate.text_translator import Translation
 
@@ -121,4 +120,4 @@ def _to_json(pair: SentencePair, references: tuple[str, ...], translation: Trans
     further = {"further_references": references[1:]} if len(references) > 1 else {}
     sentence = {"source": pair.source, "reference": pair.target, "hypothesis": translation.text} | further
     sentence |= {name: values[name] for name in ("source_words", "words", "word_scores")}
-    return json.dumps(sentence, ensure_ascii=False)
+    return dump_json(sentence)

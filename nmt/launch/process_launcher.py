@@ -11,8 +11,6 @@ from hydra.core.utils import JobReturn, JobStatus, configure_log, setup_globals
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from nmt.config.diff import find_changes
 from nmt.config.schema import check_composed_config, check_overrides
@@ -21,6 +19,7 @@ from nmt.launch.sweep import Sweep
 from nmt.report.render.paper_table import Entry, write_table
 from nmt.runs.folder import CHECKPOINTS, CONFIG
 from nmt.runs.job import IS_JOB, Job, config_dirs
+from nmt.system.safe_files import UnreadableError, read_yaml
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +136,7 @@ def _check_direction(direction: Any, checkpoint: DictConfig | None) -> None:
 def _has_other_settings(folder: Path, config: DictConfig) -> bool:
     """Return whether a job's run had other settings; what follows from it, the job itself decides."""
     try:
-        trained = OmegaConf.to_container(OmegaConf.load(folder / CHECKPOINTS / CONFIG))
-    except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException):
+        trained = read_yaml(folder / CHECKPOINTS / CONFIG)
+    except UnreadableError:
         return False
     return bool(find_changes(trained, OmegaConf.to_container(config))) if isinstance(trained, dict) else False

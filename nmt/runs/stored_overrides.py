@@ -1,35 +1,49 @@
-"""Repeat a run: its stored overrides, refused where they could do harm."""
+"""Repeat a run: its stored overrides, refused where they could do harm.
+
+The run may come from somebody else. So its overrides may only choose files of the configuration by name, and set
+values. They may not name code or other files of configuration, read the environment, or say where files are written.
+"""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 
-from nmt.config.allowed_targets import ALLOWED_REFERENCE
-from nmt.config.overrides import quote_value
-from nmt.errors import UserError, first_line
+from nmt.config.allowed_targets import walk
+from nmt.config.overrides import quote_value, read_path
+from nmt.config.schema import load_setting_names
+from nmt.errors import UserError
 from nmt.runs.folder import OVERRIDES
+from nmt.system.safe_files import UnreadableError, read_yaml
 
-# The run may come from somebody else. Refused are overrides that call what they name, read the environment, are
-# options of the command, or say where files are written.
-OUTPUTS = (
-    r"logger[.=].*(?:path|dir)|callbacks[.=].*path|data[.=].*cache|pretraining_folder|(?:name|sweep)=\W*(?:/|.*\.\.)"
+CHOICE = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*")  # a name below the folder of a group; ../ would lead out of it
+# A complete reference to other settings, with nothing inside from which a second resolution could make another one
+REFERENCE = re.compile(
+    r"\$\{(?:(?:twice|half|default):[^${}]*|oc\.env:NMT_(?:DATA|CACHE)(?:,[^${}]*)?|\w[.\w]*)\}", re.ASCII
 )
-REFUSED = re.compile(rf"^[+~]*(?:-|hydra\b|{OUTPUTS})|_target_|\$\{{(?!{ALLOWED_REFERENCE})")
+REFUSED_KEYS = re.compile(
+    r".*_target_"
+    r"|hydra\b"
+    r"|logger\.\w+\.(?!(?:project|group|tags|offline)\b)"  # others say where results are sent
+    r"|callbacks\..*(?:path|file)|data\..*cache|pretraining_folder"  # where files are written
+)
 OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which the run was a job of
 
 
 def repeat_run(arguments: list[str]) -> list[str]:
     """Replace run=FOLDER by the overrides of that run; the other arguments come after them and take precedence."""
-    folders = [argument.removeprefix("run=") for argument in arguments if argument.startswith("run=")]
+    folders = [read_path(argument.removeprefix("run=")) for argument in arguments if argument.startswith("run=")]
     if not folders:
         return arguments
+    if folders[-1] is None:
+        raise UserError("run=: names no folder. Fix: run=FOLDER, the folder of a run to repeat")
     folder = Path(folders[-1])
     overrides = _read_overrides(folder)
     for override in overrides:
-        if any(map(REFUSED.search, [override, *_inner_overrides(override)])):
+        if not _is_harmless(override):
             raise UserError(f"run={folder}: refused to repeat {override}. Fix: write it yourself, if you trust it")
     repeated = [override for override in overrides if not OF_SWEEPS.match(override)]
     others = [argument for argument in arguments if not argument.startswith("run=")]
@@ -38,18 +52,49 @@ def repeat_run(arguments: list[str]) -> list[str]:
 
 def _read_overrides(folder: Path) -> list[str]:
     try:
-        overrides = OmegaConf.to_container(OmegaConf.load(folder / OVERRIDES))
-    except FileNotFoundError as error:
-        raise UserError(f"run={folder}: no {OVERRIDES} there. Fix: name the folder of a run to repeat") from error
-    except (OSError, ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
-        raise UserError(f"run={folder}: its {OVERRIDES} cannot be read ({first_line(error)})") from error
+        overrides = read_yaml(folder / OVERRIDES)
+    except UnreadableError as error:
+        raise UserError(f"run={folder}: {error}. Fix: name the folder of another run to repeat") from error
     if not isinstance(overrides, list):
-        raise UserError(f"run={folder}: its {OVERRIDES} is not a list of KEY=VALUE")
+        raise UserError(f"run={folder}: {OVERRIDES} is not a list of KEY=VALUE. Fix: name the folder of another run")
     return list(map(str, overrides))
 
 
-def _inner_overrides(override: str) -> list[str]:
-    """Return the overrides inside pretraining={overrides: [KEY=VALUE, …]}."""
-    if not re.match(r"[+~]*pretraining\b", override):
-        return []
-    return re.split(r"[\s\[\]{},]+", re.sub(r"['\"\\]", "", override))
+def _is_harmless(text: str) -> bool:
+    """True for an override that chooses files of the configuration by name, or sets harmless values."""
+    try:
+        override = OverridesParser.create().parse_override(text)
+    except (HydraException, RecursionError):  # an option of the command, for example
+        return False
+    if override.package is not None or override.is_sweep_override():
+        return False
+    key, value = override.key_or_group, override.value()
+    is_group = "." not in key and key not in load_setting_names() and not isinstance(value, Mapping)
+    if is_group and not all(map(_is_choice, value if isinstance(value, list) else [value])):
+        return False
+    return all(_is_harmless_value(place, node) for place, node in walk(value, key))
+
+
+def _is_choice(value: Any) -> bool:
+    return value is None or CHOICE.fullmatch(str(value)) is not None
+
+
+def _is_harmless_value(key: str, value: Any) -> bool:
+    """True for a value that may be set; the values inside a mapping or a list are checked one by one."""
+    if isinstance(value, Mapping | list):
+        return True
+    text = str(value)
+    if REFUSED_KEYS.match(key):
+        return False
+    if re.match(r"(?:name|sweep)\b", key):  # of folders
+        return not text.startswith("/") and ".." not in text and "$" not in text
+    if key.startswith("pretraining"):  # its references are resolved before its overrides are parsed
+        is_override = key.startswith("pretraining.overrides")
+        return "$" not in text and (_is_harmless(text) if is_override else _is_choice(value))
+    return "$" not in _remove_references(text)
+
+
+def _remove_references(text: str) -> str:
+    while (shorter := REFERENCE.sub("", text)) != text:
+        text = shorter
+    return text

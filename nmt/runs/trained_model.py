@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because stored configurations use them
 from nmt.config.allowed_targets import check_references, check_targets
+from nmt.config.overrides import read_dotlist
 from nmt.config.schema import check_section, load_defaults
 from nmt.data.candidate_lists import Candidates
 from nmt.data.lexical_table import LexicalTable, learn_lexical_table
@@ -138,7 +139,7 @@ def build_data(config: DictConfig, overrides: list[str] | None = None) -> "Trans
     config = copy.deepcopy(config)
     OmegaConf.set_struct(config, True)
     OmegaConf.set_struct(config.data.tests, False)  # because new test sets may be named
-    return _instantiate(OmegaConf.merge(config, OmegaConf.from_dotlist(overrides or [])).data, "data")
+    return _instantiate(OmegaConf.merge(config, read_dotlist(overrides or [])).data, "data")
 
 
 def _instantiate(node: DictConfig, place: str) -> Any:

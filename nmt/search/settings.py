@@ -31,6 +31,10 @@ MINIMUM = {
 }
 
 
+MAXIMUM = {"length_penalty": 10, "coverage_penalty": 1000, "longest_extra": 10_000, "seed": 2**63 - 1}
+LEAST_TEMPERATURE = 1e-3  # logits divided by less can be infinite
+
+
 @dataclass(frozen=True, kw_only=True)
 class Search:
     """The settings of a search.
@@ -84,12 +88,17 @@ class Search:
             value = getattr(self, name)
             if value is None or not value >= minimum:  # also true for NaN
                 raise ConfigurationError(f"{name}={value}: must be at least {minimum}")
+        for name, maximum in MAXIMUM.items():
+            if getattr(self, name) > maximum:
+                raise ConfigurationError(f"{name}={getattr(self, name)}: must be at most {maximum}")
         if self.nbest > self.beam and not self.sample:
             raise ConfigurationError(f"nbest={self.nbest}: must be between 1 and beam={self.beam}")
         if self.longest_ratio + self.longest_extra <= 0:
             raise ConfigurationError("longest_ratio=0 longest_extra=0: no translation could have a word")
-        if not self.temperature > 0:
-            raise ConfigurationError(f"temperature={self.temperature}: must be above 0. Fix: beam=1 for greedy search")
+        if not self.temperature >= LEAST_TEMPERATURE:
+            raise ConfigurationError(
+                f"temperature={self.temperature}: must be at least {LEAST_TEMPERATURE}. Fix: beam=1 for greedy search"
+            )
         if not 0 < self.top_p <= 1:
             raise ConfigurationError(f"top_p={self.top_p}: must be above 0 and at most 1")
 

@@ -1,1 +1,1 @@
-"""The operating system: locks, atomic files, signals, hardware, memory. Nothing here knows of translation."""
+"""The operating system: locks, atomic and untrusted files, signals, hardware, memory; nothing of translation."""

@@ -9,6 +9,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from nmt.errors import ConfigurationError
+from nmt.system.safe_files import make_json_safe
 
 
 @contextmanager
@@ -30,7 +31,12 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file atomically."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, dump_json(content, indent=2) + "\n")
+
+
+def dump_json(content: Any, **layout: Any) -> str:
+    """Return JSON that every program reads: infinity and NaN, which JavaScript refuses, become null."""
+    return json.dumps(make_json_safe(content), ensure_ascii=False, allow_nan=False, **layout)
 
 
 def check_writable(folder: Path, setting: str, hint: str = "") -> None:

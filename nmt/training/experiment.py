@@ -38,6 +38,7 @@ from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
 from nmt.runs.provenance import git_commit
 from nmt.runs.trained_model import build_model
 from nmt.system.hardware import describe_hardware
+from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.training.lightning_internals import silence_anonymous
 from nmt.training.lightning_module import TrainingModule, parameter_counts
 from nmt.training.nonfinite_guard import NonfiniteGuard
@@ -214,7 +215,11 @@ def finish(run: PreparedRun, summary: RunSummary) -> None:
 
 def _warn_of_changes(config: DictConfig) -> None:
     """Name the settings that differ from those of the repeated run, as files of conf/ may have changed since."""
-    before = flatten_settings(OmegaConf.to_container(OmegaConf.load(Path(config.repeats) / CONFIG)))
+    try:
+        before = flatten_settings(read_yaml(Path(config.repeats) / CONFIG))
+    except UnreadableError as error:
+        log.warning("run=%s: %s, so its settings are not compared", config.repeats, error)
+        return
     now = flatten_settings(OmegaConf.to_container(config))
     differing = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
     if differing := sorted(differing - {"repeats", "ckpt_path"}):

@@ -144,10 +144,11 @@ class LastCheckpoint(Checkpoint):
             self.step_limit = lightning.replace_step_limit(trainer, -1)
         for callback in trainer.early_stopping_callbacks:
             lightning.apply_patience(checkpoint, callback)
-        if Path(trainer.ckpt_path).resolve().parent == self.path.resolve().parent:
+        folder = Path(trainer.ckpt_path).resolve().parent  # Lightning resolves links too
+        lightning.move_checkpoint_paths(checkpoint, folder)
+        if folder == self.path.resolve().parent:
             same_limits = not find_changes(checkpoint["nmt"]["config"], pl_module.record["config"])
             self.had_stopped_early = checkpoint.get("ended", False) and same_limits
-            lightning.move_checkpoint_paths(checkpoint, self.path.parent.resolve())  # Lightning resolves links too
             for logger in _csv_loggers(trainer):
                 logger.keep_until(lightning.logged_steps(checkpoint), validations=checkpoint.get("validations"))
 

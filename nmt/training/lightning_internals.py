@@ -3,12 +3,17 @@
 `tests/training/test_lightning_internals.py` checks each against the installed version.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.loggers import WandbLogger
+
+from nmt.errors import UserError
+
+CHECKPOINT_PATHS = ("dirpath", "best_model_path", "kth_best_model_path", "last_model_path")  # of a ModelCheckpoint
 
 
 def validates_after_this_batch(trainer: Trainer) -> bool:
@@ -78,14 +83,25 @@ def repeat_validation_on_resume(checkpoint: dict[str, Any]) -> None:
 
 
 def move_checkpoint_paths(checkpoint: dict[str, Any], folder: Path) -> None:
-    """Point the states of ModelCheckpoint to `folder`, or a moved run would forget its best checkpoint."""
+    """Point the states of ModelCheckpoint to `folder`, or a moved run would forget its best checkpoint.
+
+    Raises:
+        UserError: a state names a file outside its folder, which ModelCheckpoint would delete after a better score.
+    """
+
+    def move(path: str) -> str:
+        place = os.path.relpath(path, before)
+        if place.split(os.sep)[0] == os.pardir:
+            raise UserError(
+                f"the checkpoint to resume from names {path}, outside its folder {before}, which training could delete."
+                " Fix: init_from=CHECKPOINT starts from its weights alone"
+            )
+        return str(folder / place)
+
     for state in checkpoint["callbacks"].values():
         if before := state.get("dirpath"):
-            for key, value in state.items():
-                if isinstance(value, str) and value.startswith(before):
-                    state[key] = str(folder) + value[len(before) :]
-            best = state["best_k_models"]
-            state["best_k_models"] = {str(folder) + path[len(before) :]: score for path, score in best.items()}
+            state |= {key: move(state[key]) for key in CHECKPOINT_PATHS if state[key]}
+            state["best_k_models"] = {move(path): score for path, score in state["best_k_models"].items()}
 
 
 def apply_patience(checkpoint: dict[str, Any], callback: EarlyStopping) -> None:

@@ -129,6 +129,12 @@ def _check_trainer(config: DictConfig) -> None:
         )
     if precision not in PRECISIONS:
         raise ConfigurationError(f"trainer.precision={precision}: choose {', '.join(PRECISIONS)}")
+    interval = trainer.val_check_interval
+    if isinstance(interval, int | float) and not (0 < interval <= 1 if isinstance(interval, float) else interval >= 1):
+        raise ConfigurationError(
+            f"trainer.val_check_interval={interval}: must be a number of batches, or a part of an epoch above 0 and at "
+            "most 1.0. Fix: null validates once per epoch"
+        )
     if (trainer.gradient_clip_val or 0) < 0:
         raise ConfigurationError(f"trainer.gradient_clip_val={trainer.gradient_clip_val}: must be at least 0")
 

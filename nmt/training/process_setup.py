@@ -11,6 +11,7 @@ from torch import nn
 from nmt.errors import ConfigurationError
 from nmt.system.matrix_products import PRECISIONS, resolve_precision, set_precision
 
+MAX_THREADS = 1024  # with 2048, OpenMP ends in a segmentation fault
 SEEDS = 2**32  # NumPy takes no larger one
 NEEDLESS_WARNINGS = (
     "The number of training batches",  # a short run is no mistake
@@ -24,12 +25,14 @@ NEEDLESS_WARNINGS = (
 
 def set_up_process(config: DictConfig) -> None:
     """Apply seed and threads, after checking them and matmul_precision."""
-    if config.threads is not None and not (isinstance(config.threads, int) and config.threads > 0):
-        raise ConfigurationError(f"threads={config.threads}: must be a number of threads, at least 1, or null")
+    if config.threads is not None and not (isinstance(config.threads, int) and 1 <= config.threads <= MAX_THREADS):
+        limits = f"from 1 to {MAX_THREADS}, or null"
+        raise ConfigurationError(f"threads={config.threads}: must be a number of threads {limits}")
     if config.matmul_precision not in PRECISIONS:
         raise ConfigurationError(f"matmul_precision={config.matmul_precision}: choose {', '.join(PRECISIONS)}")
-    if not (isinstance(config.seed, int) and 0 <= config.seed < SEEDS):
-        raise ConfigurationError(f"seed={config.seed}: must be a whole number from 0 to {SEEDS - 1}")
+    for key, seed in (("seed", config.seed), ("data.seed", config.data.seed)):
+        if not (isinstance(seed, int) and 0 <= seed < SEEDS):
+            raise ConfigurationError(f"{key}={seed}: must be a whole number from 0 to {SEEDS - 1}")
     os.environ.setdefault("WANDB_SILENT", "true")  # because summary.json says where its files are
     for message in NEEDLESS_WARNINGS:
         warnings.filterwarnings("ignore", message=message)

@@ -27,6 +27,7 @@ from nmt.runs.folder import (
     restore_composition,
 )
 from nmt.system.locks import lock_file
+from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.system.slurm import is_requeued
 
 log = logging.getLogger(__name__)
@@ -184,7 +185,11 @@ def _refuse_lost_checkpoints(config: DictConfig, folder: Path) -> None:
     """Refuse a completed run without checkpoints: it was restored without them, or they were deleted."""
     composed = folder / CHECKPOINTS / CONFIG
     if read_summary(folder).get("status") == "completed" and composed.is_file():
-        _check_settings(config, folder, OmegaConf.to_container(OmegaConf.load(composed)))
+        try:
+            trained = read_yaml(composed)
+        except UnreadableError as error:
+            raise UserError(f"{composed.parent.parent}: {error}. Fix: {NAME_ANOTHER}, or give resume=false") from error
+        _check_settings(config, folder, trained)
         raise UserError(
             f"{folder} holds a completed run without its checkpoints, so it cannot be resumed. Fix: {NAME_ANOTHER}, or "
             "give resume=false to start again there"

@@ -1,9 +1,9 @@
-"""The output file of translations: written as FILE.part until complete, compressed if it ends with .gz or .zst."""
+"""The output file of translations: FILE.PROCESS.part until it is complete; compressed if it ends with .gz or .zst."""
 
 import gzip
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from typing import TextIO
 
@@ -22,16 +22,16 @@ def check_output(settings: DictConfig) -> Path | None:
             f"output={path}: exists and is no regular file. Fix: name a file, or leave output= out for standard output"
         )
     inputs = {key: Path(str(settings[key])) for key in ("input", "prefixes") if settings[key] is not None}
-    for written, (key, read) in product((path, _draft_of(path)), inputs.items()):
-        if written.exists() and read.exists() and read.samefile(written):
+    for key, read in inputs.items():
+        if path.exists() and read.exists() and read.samefile(path):
             raise ConfigurationError(f"output={path}: would overwrite {key}={read}. Fix: name another file")
     return path
 
 
 @contextmanager
 def open_output(path: Path) -> Iterator[TextIO]:
-    """Open FILE.part, and rename it to FILE at the end; on an error FILE.part stays."""
-    draft = _draft_of(path)
+    """Open FILE.PROCESS.part, and rename it to FILE at the end; after an error it stays."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.part")  # because another process may write the same file
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = _choose_opener(path.suffix)(draft, "wt", encoding="utf-8")
@@ -48,7 +48,3 @@ def _choose_opener(suffix: str) -> Callable[..., TextIO]:
 
         return zstandard.open
     return gzip.open if suffix == ".gz" else open
-
-
-def _draft_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -179,8 +179,18 @@ class TextTranslator:
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses with what the model's parts show while they produce them."""
         rows = torch.tensor([row for row, hypotheses in enumerate(nbest) for _ in hypotheses])
-        flat = [hypothesis for hypotheses in nbest for hypothesis in hypotheses]
-        traced = iter(add_traces(self.model, source[rows.to(source.device)], lengths[rows], flat, aligned_word))
+        waiting = (hypothesis for hypotheses in nbest for hypothesis in hypotheses)
+        traced = (
+            hypothesis
+            for chunk in rows.split(max(1, MAX_BATCH_PIECES // source.shape[1]))
+            for hypothesis in add_traces(
+                self.model,
+                source[chunk.to(source.device)],
+                lengths[chunk],
+                list(islice(waiting, len(chunk))),
+                aligned_word,
+            )
+        )
         return [[next(traced) for _ in hypotheses] for hypotheses in nbest]
 
     def build_translation(

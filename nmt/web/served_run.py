@@ -4,12 +4,16 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+import torch
 from omegaconf import DictConfig, OmegaConf
 
+from nmt.data.vocabulary import END
 from nmt.errors import ConfigurationError
 from nmt.report.load.run_folder import read_choices, read_overrides
 from nmt.report.load.run_names import shorten_paths
 from nmt.runs.trained_model import TrainedRun
+from nmt.search.forced_decoding import trace_translations
 from nmt.search.settings import Search
 from nmt.translate.loading import list_run_paths, make_translator
 from nmt.translate.unknown_words import make_replacer
@@ -37,6 +41,21 @@ class ServedRun:
             "parameters": self.parameters,
             "steps": self.run.step,
         }
+
+    def count_values(self, lines: list[str], search: Search, traces: bool) -> int:
+        """Return the most values that the alignments and traces of a request's translations can have."""
+        language = self.run.languages.source
+        pieces = [len(line) for line in language.vocabulary.encode(list(map(language.preprocessing, lines)))]
+        squares = sum(size * (search.longest_ratio * size + search.longest_extra) for size in pieces)
+        layers = 1 + (self._count_traces() if traces else 0)
+        return int(search.nbest * layers * squares)
+
+    def _count_traces(self) -> int:
+        model, no_words = self.translator.model, np.zeros(0, np.int64)
+        (traces,) = trace_translations(
+            model, torch.full((1, 1), END, device=self.translator.device), torch.ones(1, dtype=torch.long), [no_words]
+        )
+        return len(traces)
 
     def translate(self, lines: list[str], search: Search, traces: bool) -> dict[str, Any]:
         """Return the n best translations of each line, and the seconds this took."""

@@ -115,7 +115,8 @@ def build_page() -> str:
 
 
 def _translate(request: TranslationRequest) -> JSONResponse:
-    """Translate, and build the response here too, because much JSON would block the event loop."""
+    """Check the size and translate; the response is built here too, because much JSON would block the event loop."""
+    request.check_size()
     results = [
         {"name": name, **run.translate(request.lines, request.search, request.traces)}
         for name, run in request.runs.items()

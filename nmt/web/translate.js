@@ -84,7 +84,7 @@ function readForm() {
   return content;
 }
 
-/** Turn the address into a link to the results. */
+/** Turn the address into a link to the text and the settings. */
 function updateLink(content) {
   const link = new URLSearchParams();
   for (const [key, value] of Object.entries(content)) {
@@ -220,8 +220,8 @@ const getAttention = (translation) => ({
 async function start() {
   const { runs, search } = await request("runs");
   showRuns(runs);
-  if (fillForm(search)) translate();
-  else findById("text").focus();
+  // fill the form and no more, because a page of another site may have made the link
+  findById(fillForm(search) ? "go" : "text").focus();
 }
 
 findById("form").addEventListener("submit", translate);

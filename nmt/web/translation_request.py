@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from nmt.errors import UserError
-from nmt.search.settings import Search
+from nmt.search.settings import MAXIMUM, Search
 from nmt.web.served_run import ServedRun
 
 KEYS = ("text", "runs", "beam", "length_penalty", "nbest", "traces")
-MAX_BEAM, MAX_LINES, MAX_CHARACTERS, MAX_LENGTH_PENALTY = 50, 50, 2000, 10.0
+MAX_BEAM, MAX_LINES, MAX_CHARACTERS = 50, 50, 2000
+MAX_VALUES = 10_000_000  # of all alignments and traces of an answer; each takes about 70 bytes
 MAX_BYTES = 16 * MAX_LINES * MAX_CHARACTERS  # of a request; a character is at most 12 bytes of JSON
 
 
@@ -23,6 +24,17 @@ class TranslationRequest(NamedTuple):
     lines: list[str]
     search: Search
     traces: bool
+
+    def check_size(self) -> None:
+        """Refuse a request whose answer would take too much memory."""
+        values = sum(run.count_values(self.lines, self.search, self.traces) for run in self.runs.values())
+        if values > MAX_VALUES:
+            without_traces = "leave out traces, " if self.traces else ""
+            raise UserError(
+                f"text: with nbest={self.search.nbest} and {len(self.runs)} of the runs its alignments can have "
+                f"{values:,} values, more than {MAX_VALUES:,}. Fix: {without_traces}lower nbest, choose fewer runs, or "
+                "send fewer or shorter lines"
+            )
 
 
 async def read_content(request: Request) -> dict[str, Any]:
@@ -54,7 +66,7 @@ def parse_content(content: dict[str, Any], served: Mapping[str, ServedRun], defa
         beam=beam,
         nbest=_read_number(content, "nbest", min(defaults.nbest, beam), int, 1, beam),
         length_penalty=_read_number(
-            content, "length_penalty", defaults.length_penalty, (int, float), 0, MAX_LENGTH_PENALTY
+            content, "length_penalty", defaults.length_penalty, (int, float), 0, MAXIMUM["length_penalty"]
         ),
     )
     traces = content.get("traces", False)

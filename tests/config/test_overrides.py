@@ -1,8 +1,9 @@
 """Arguments of train.py before Hydra reads them."""
 
 import pytest
+from omegaconf import OmegaConf
 
-from nmt.config.overrides import prepare_arguments
+from nmt.config.overrides import prepare_arguments, read_dotlist
 from nmt.errors import ConfigurationError
 
 
@@ -16,3 +17,38 @@ def test_the_sweep_flag_moves_to_the_front_and_the_rest_keeps_its_order():
 def test_arguments_that_training_cannot_follow_are_refused(argument):
     with pytest.raises(ConfigurationError, match=rf"^{argument}: .*\. Fix: "):
         prepare_arguments(["seed=1", argument])
+
+
+@pytest.mark.parametrize("path", ["/x/run #2", "007", "1e3", "yes", "a: b", "it's", "x=1,y=2", "[x]", "{x"])
+def test_a_path_is_taken_as_typed(path):
+    assert read_dotlist([f"output={path}", f"run='{path.replace(chr(39), 2 * chr(39))}'"]) == {
+        "output": path,
+        "run": path,
+    }
+
+
+@pytest.mark.parametrize("key", ["data.dir", "data.test", "data.tests.news.source", "data.tests.news.alignments"])
+def test_a_path_of_the_data_is_taken_as_typed(key):
+    assert OmegaConf.select(read_dotlist([f"{key}=/x/007 #2"]), key) == "/x/007 #2"
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("[a #1,'b,c', 007 ,\"it's\"]", ["a #1", "b,c", "007", "it's"]),
+        ("['a','b',]", ["a", "b"]),
+        ("[]", []),
+        ("a,b", "a,b"),
+        ("null", None),
+    ],
+)
+def test_a_list_of_paths_has_commas_between_them(text, paths):
+    assert read_dotlist([f"runs={text}"])["runs"] == paths
+    assert read_dotlist([f"data.tests.news.references={text}"])["data"]["tests"]["news"]["references"] == paths
+
+
+def test_values_that_are_no_paths_are_yaml():
+    of_data = ["data.source={language: de}", "data.tests.a.alignments_base=0"]
+    given = read_dotlist(["beam=3", "weights=[2,1]", "alignments=true", *of_data])
+    data = {"source": {"language": "de"}, "tests": {"a": {"alignments_base": 0}}}
+    assert given == {"beam": 3, "weights": [2, 1], "alignments": True, "data": data}

@@ -20,8 +20,11 @@ from omegaconf import OmegaConf
 from nmt.config.allowed_targets import check_references, check_targets
 from nmt.data.datamodule import TranslationData
 from nmt.errors import UserError
+from nmt.launch.process_launcher import _has_other_settings
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.trained_model import TrainedRun
+from nmt.training.experiment import _warn_of_changes
+from nmt.training.resume import find_earlier_training
 from nmt.web.served_run import describe_parts
 
 SECRET = "c0ffee" + "0" * 34
@@ -402,12 +405,41 @@ def test_a_path_as_the_name_of_a_test_set_is_refused(checkpoint, tmp_path, name)
         "data.cache=MARKER",
         "name=../../elsewhere",
         "name='/elsewhere'",
+        "name=[../../elsewhere]",
+        "experiment=../../EVIL/x",
+        "experiment=EVIL/x",
+        "experiment=[demo,../../EVIL/x]",
+        "debug=steps,../../EVIL/x",
+        "+debug=luong2015/../../../EVIL/x",
+        "experiment=${paper}",
+        "++memory@callbacks.more=../../EVIL/y",
+        "data@hydra.run=text",
+        "pretraining={experiment: ../../EVIL/x}",
+        "+pretraining.experiment=../../EVIL/x",
+        "pretraining.overrides=[debug=../../EVIL/x]",
+        """pretraining={overrides: ["pretraining={overrides: ['debug=../../EVIL/x']}"]}""",
+        "pretraining={overrides: ['${paper}']}",
+        "pretraining={overrides: ['+callbacks.more=${paper}']}",
+        "+hydra.searchpath=[EVIL]",
+        "hydra={searchpath: [EVIL]}",
+        "hydra/launcher=processes",
+        "+callbacks.more=[[{deep: [{_target_: os.system, command: touch MARKER}]}]]",
+        "seed=range(1,3)",
+        "experiment=glob(*)",
+        "name=${data.dir}",
+        "paper=$${default:null,'{oc.env:WANDB_API_KEY}'}",
+        """paper="$${default:null,'{oc.env:WANDB_API_KEY}'}\"""",
+        "paper=$${paper.departures}",
+        "paper='${default:${oc.env:WANDB_API_KEY},x}'",
+        "callbacks.checkpoint.filename=../../elsewhere",
+        "+logger.wandb.settings.base_url=https://elsewhere",
+        "logger={tensorboard: {name: ../../elsewhere}}",
     ],
 )
 def test_repeating_a_foreign_run_runs_no_code(tmp_path, capsys, monkeypatch, override):
     marker = tmp_path / "marker"
     (tmp_path / ".hydra").mkdir()
-    written_override = override.replace("MARKER", str(marker))
+    written_override = override.replace("MARKER", str(marker)).replace("EVIL", write_foreign_configuration(tmp_path))
     (tmp_path / ".hydra" / "overrides.yaml").write_text(json.dumps(["seed=1", written_override]))
     status, stderr = answer("train", f"run={tmp_path}", capture=capsys, monkeypatch=monkeypatch, WANDB_API_KEY=SECRET)
     assert status == 1
@@ -416,10 +448,42 @@ def test_repeating_a_foreign_run_runs_no_code(tmp_path, capsys, monkeypatch, ove
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("content", ["!!python/name:os.system", "[", "a: 1", "7", "\xff", "&a [*a]"])
+def write_foreign_configuration(folder) -> str:
+    """Write a configuration that touches a file, and return its folder as a path without the first slash."""
+    node = {"_target_": "pathlib.Path.touch", "self": str(folder / "marker")}
+    (folder / "evil").mkdir()
+    (folder / "evil" / "y.yaml").write_text(json.dumps(node))
+    (folder / "evil" / "x.yaml").write_text("# @package _global_\n" + json.dumps({"callbacks": {"more": node}}))
+    return f"{'../' * len(ROOT.parts)}{folder}/evil".replace("//", "/")
+
+
+@pytest.mark.parametrize("content", ["!!python/name:os.system", "[", "a: 1", "7", "\xff"])
 def test_an_invalid_overrides_file_is_refused(tmp_path, capsys, monkeypatch, content):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra" / "overrides.yaml").write_bytes(content.encode("latin-1"))
     status, stderr = answer("train", f"run={tmp_path}", capture=capsys, monkeypatch=monkeypatch)
     assert status == 1
-    assert f"run={tmp_path}: its .hydra/overrides.yaml" in stderr or "refused to repeat" in stderr
+    assert f"run={tmp_path}: .hydra/overrides.yaml is not " in stderr
+
+
+# each line doubles the one before it: 2^40 words
+BOMB = "l0: &l0 [word]\n" + "".join(f"l{n}: &l{n} [*l{n - 1}, *l{n - 1}]\n" for n in range(1, 40))
+
+
+@pytest.mark.parametrize("content", [BOMB, "a: &a [*a]"], ids=["bomb", "circle"])
+def test_settings_that_repeat_parts_of_themselves_are_not_read(tmp_path, capsys, monkeypatch, caplog, content):
+    for folder in (tmp_path / ".hydra", tmp_path / "checkpoints" / ".hydra"):
+        folder.mkdir(parents=True)
+        for name in ("overrides.yaml", "config.yaml"):
+            (folder / name).write_text(content)
+    (tmp_path / "summary.json").write_text('{"status": "completed"}')
+    reason = ".hydra/overrides.yaml repeats parts of itself"
+    status, stderr = answer("train", f"run={tmp_path}", capture=capsys, monkeypatch=monkeypatch)
+    assert (status, reason in stderr) == (1, True)
+    reason = ".hydra/config.yaml repeats parts of itself"
+    config = configured(f"repeats='{tmp_path}'")
+    _warn_of_changes(config)
+    assert reason in caplog.text
+    assert not _has_other_settings(tmp_path, config)
+    with pytest.raises(UserError, match=reason):
+        find_earlier_training(config, tmp_path)

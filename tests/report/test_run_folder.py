@@ -18,9 +18,9 @@ from nmt.report.load.evaluated_runs import load_evaluation, load_run
 from nmt.report.load.learning_curves import MAX_POINTS, load_curves, read_curves, thin_out
 from nmt.report.load.run_folder import find_runs, read_run, read_settings
 from nmt.report.load.run_names import name_runs, shorten_paths
-from nmt.report.load.safe_files import UnreadableError
 from nmt.report.render.page_payload import pack_alignments
 from nmt.runs.checkpoint_file import save_checkpoint
+from nmt.system.safe_files import UnreadableError
 from nmt.training.experiment import results
 
 

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from nmt.runs.stored_overrides import repeat_run
 
 
@@ -12,3 +14,41 @@ def test_a_job_of_a_table_is_repeated_as_a_single_run(tmp_path):
     of_the_sweep = ["+table=tu2016_table1", "hparams_search=optuna"]
     (folder / ".hydra/overrides.yaml").write_text(json.dumps([overrides[0], *of_the_sweep, *overrides[1:]]))
     assert repeat_run([f"run={folder}", "seed=3"]) == [*overrides, f"repeats='{folder}'", "seed=3"]
+
+
+@pytest.mark.parametrize("name", ["run #2", "007", "1e3", "yes"])
+def test_a_folder_of_any_name_can_be_repeated(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name / ".hydra").mkdir(parents=True)
+    (tmp_path / name / ".hydra/overrides.yaml").write_text('["seed=2"]')
+    assert repeat_run([f"run={name}"]) == repeat_run([f"run='{name}'"]) == ["seed=2", f"repeats='{tmp_path / name}'"]
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "experiment=tu2016/groundhog",
+        "experiment=null",
+        "attention/score=dot",
+        "~attention/window",
+        "~callbacks.early_stopping",
+        "+attention/coverage=[tanh,gru]",
+        "model.encoder={layers: 2}",
+        "decoder.readout.size='${twice:${size.hidden}}'",
+        "data.dir=${oc.env:NMT_DATA,data}",
+        "data.test='it is, \"quoted\"'",
+        "data.train.source='/a/path/../with spaces/=.txt'",
+        "validation=${search}",
+        "logger=none",
+        "~logger.wandb",
+        "logger.wandb.project=mine",
+        "name=mine/first",
+        "fresh=[decoder.memory.*]",
+        "init_from='/a/run,a=b'",
+        "pretraining={without: [memory], overrides: ['seed=2', '~attention/window', 'data.dir=/a b']}",
+    ],
+)
+def test_harmless_overrides_are_repeated(tmp_path, override):
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra/overrides.yaml").write_text(json.dumps([override]))
+    assert repeat_run([f"run={tmp_path}"])[0] == override

@@ -10,8 +10,8 @@ from report.folders import with_alignments, write_run
 
 import studies.__main__ as command
 from nmt.errors import ConfigurationError, UserError
-from nmt.report.load.safe_files import read_yaml
 from nmt.report.render.paper_table import Entry, write_table
+from nmt.system.safe_files import read_yaml
 from studies.archive import Archive
 from studies.pages import write_pages
 

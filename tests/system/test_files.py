@@ -1,10 +1,12 @@
 """Atomic writes."""
 
+import json
+import math
 import os
 
 import pytest
 
-from nmt.system.files import atomic_write, write_text
+from nmt.system.files import atomic_write, write_json, write_text
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path):
@@ -24,3 +26,10 @@ def test_a_failed_write_leaves_the_former_file(tmp_path):
         write_text(path, "half \ud800")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_json_holds_null_where_javascript_knows_no_number(tmp_path):
+    content = {"perplexity": math.inf, "scores": [1.5, math.nan, {"loss": -math.inf}]}
+    write_json(tmp_path / "a.json", content)
+    text = (tmp_path / "a.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail) == {"perplexity": None, "scores": [1.5, None, {"loss": None}]}

@@ -10,6 +10,7 @@ import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint, WeightAveraging
 from pytorch_lightning.loggers import WandbLogger
 
+from nmt.errors import UserError
 from nmt.training import lightning_internals as lightning
 
 FUNCTIONS = [
@@ -182,6 +183,15 @@ def test_move_checkpoint_paths(checkpoint, tmp_path):
     lightning.move_checkpoint_paths(checkpoint, Path("/moved"))
     assert (state["best_model_path"], state["dirpath"]) == ("/moved/best.ckpt", "/moved")
     assert list(state["best_k_models"]) == ["/moved/best.ckpt"]
+
+
+@pytest.mark.parametrize("path", ["FOLDER/../other", "/other", "FOLDERS/other", "local:///other"])
+def test_a_checkpoint_cannot_have_files_outside_its_folder_deleted(checkpoint, tmp_path, path):
+    (state,) = (state for state in checkpoint["callbacks"].values() if "best_k_models" in state)
+    path = path.replace("FOLDER", state["dirpath"])
+    state |= {"kth_best_model_path": path, "best_k_models": {path: torch.tensor(-1.0)}}
+    with pytest.raises(UserError, match="outside its folder"):
+        lightning.move_checkpoint_paths(checkpoint, Path("/moved"))
 
 
 def test_apply_patience(checkpoint):

@@ -17,10 +17,10 @@ def run(**keys) -> None:
 
 
 @pytest.mark.parametrize("key", ["input", "prefixes"])
-@pytest.mark.parametrize("name", ["text", "link", "other"])
+@pytest.mark.parametrize("name", ["text", "link"])
 def test_an_input_file_is_not_overwritten(tmp_path, key, name):
-    """`link` is the same file under another name; `other` would be written to `other.part`."""
-    read = tmp_path / ("other.part" if name == "other" else "text")
+    """`link` is the same file under another name."""
+    read = tmp_path / "text"
     read.write_text("ma pu\n")
     if name == "link":
         os.symlink(read, tmp_path / "link")
@@ -41,3 +41,16 @@ def test_a_missing_folder_is_created(tmp_path):
     with open_output(tmp_path / "new" / "folder" / "out") as stream:
         stream.write("ma\n")
     assert (tmp_path / "new" / "folder" / "out").read_text() == "ma\n"
+
+
+def test_two_processes_with_one_output_each_write_a_complete_file(tmp_path, monkeypatch):
+    """The last one to end replaces the file of the other."""
+    with open_output(tmp_path / "out") as first:
+        first.write("first\n")
+        monkeypatch.setattr("os.getpid", lambda: 1)
+        with open_output(tmp_path / "out") as second:
+            second.write("second\n")
+        assert (tmp_path / "out").read_text() == "second\n"
+        first.write("first\n")
+    assert (tmp_path / "out").read_text() == "first\nfirst\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -23,6 +23,9 @@ class Idle:
     def describe(self):
         return {}
 
+    def count_values(self, lines, search, traces):
+        return 0
+
     def translate(self, lines, search, traces):
         return {"lines": [[] for _ in lines], "seconds": 0.0, "beam": search.beam}
 

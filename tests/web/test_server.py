@@ -4,12 +4,14 @@ import json
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
-from commands import TWO_STEPS, command
+from commands import ROOT, TWO_STEPS, command
 from omegaconf import OmegaConf
 from starlette.testclient import TestClient
 
@@ -168,8 +170,53 @@ def test_a_mistake_is_answered_with_a_clear_message(client, mistake):
     assert answer.json()["error"].startswith(MISTAKES[mistake])
 
 
+TOO_LARGE = {"text": "\n".join([" ".join(["ma"] * 666)] * 50), "beam": 50, "nbest": 50}
+LARGE = {"text": "\n".join([" ".join(["ma"] * 38)] * 50), "beam": 50, "nbest": 50, "runs": ["plain"]}
+
+
+def test_a_request_whose_answer_is_too_large_says_what_to_lower(client):
+    answer = client.post("/translate", json=TOO_LARGE)
+    assert answer.status_code == 400
+    assert re.fullmatch(
+        r"text: with nbest=50 and 2 of the runs its alignments can have [\d,]+ values, more than 10,000,000. "
+        "Fix: lower nbest, choose fewer runs, or send fewer or shorter lines",
+        answer.json()["error"],
+    )
+
+
+def test_traces_count_as_values_of_the_answer(client):
+    content = {"text": " ".join(["ma"] * 500), "runs": ["windowed"], "beam": 12, "nbest": 12}
+    answer = client.post("/translate", json=content | {"traces": True})
+    assert answer.status_code == 400
+    assert "Fix: leave out traces, lower nbest" in answer.json()["error"]
+    assert client.post("/translate", json=content).status_code == 200
+
+
+WITH_LITTLE_MEMORY = """
+import json, re, resource, sys
+sys.path.insert(0, "tests")
+from web.test_server import LARGE, TOO_LARGE, client_of, open_runs, settings_of
+
+client = client_of(open_runs(settings_of(*sys.argv[1:])))
+client.post("/translate", json={"text": "ma", "traces": True})
+used = 1024 * int(re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read())[1])
+resource.setrlimit(resource.RLIMIT_DATA, (used + 2**30, used + 2**30))
+print(*(client.post("/translate", json=content).status_code for content in (TOO_LARGE, LARGE, TOO_LARGE)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_no_request_takes_more_than_a_gigabyte(folders):
+    program = [sys.executable, "-c", WITH_LITTLE_MEMORY, *map(str, folders)]
+    done = subprocess.run(program, capture_output=True, text=True, cwd=ROOT, timeout=280, check=False)
+    assert done.stdout.split() == ["400", "200", "400"], done.stderr
+
+
 def test_a_failure_of_the_server_shows_no_traceback():
     class Failing:
+        def count_values(self, lines, search, traces):
+            return 0
+
         def translate(self, lines, search, traces):
             raise ZeroDivisionError("a secret of the server")
 
@@ -239,6 +286,9 @@ def test_only_one_request_translates_at_a_time_and_other_requests_are_answered()
     class Slow:
         def describe(self):
             return {}
+
+        def count_values(self, lines, search, traces):
+            return 0
 
         def translate(self, lines, search, traces):
             running.append(lines)

@@ -193,17 +193,32 @@ def test_markup_is_shown_as_typed(page):
     assert page.title() == "Translate and compare"
 
 
-def test_a_copied_link_shows_the_same_results(page, address):
+def test_a_copied_link_shows_the_same_results_at_the_press_of_a_button(page, address):
     translate(page, f"{LINE}\nma pu")
     link, shown = page.url, results(page)
     assert quote(LINE.split()[0]) in link
     page.goto("about:blank")
     page.goto(link)
+    page.wait_for_selector("#go:focus")
+    page.keyboard.press("Enter")
     page.wait_for_selector(".result")
     assert results(page) == shown
     page.goto(f"{address}?text=ma&runs=general&beam=1")
+    page.wait_for_selector("#go:focus")
+    page.click("#go")
     page.wait_for_selector(".result")
     assert [run["name"] for run in results(page)] == ["general"]
+
+
+def test_a_link_of_another_site_translates_nothing(page, address):
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.set_content(f'<a href="{address}?text=ma&traces=true">translate</a>')
+    page.click("a")
+    page.wait_for_selector("#go:focus")
+    page.wait_for_load_state("networkidle")
+    assert page.input_value("#text") == "ma"
+    assert [url for url in requests if url.endswith("/translate")] == []
 
 
 def test_on_a_narrow_screen_only_heatmaps_scroll_sideways(page):

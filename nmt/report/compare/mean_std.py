@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 from typing import Any
 
-from nmt.report.load.safe_files import is_number
+from nmt.system.safe_files import is_number
 
 
 def mean_and_deviation(values: Sequence[Any]) -> dict[str, Any] | None:

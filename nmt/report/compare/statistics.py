@@ -24,8 +24,8 @@ from nmt.report.compare.systems import ComparedSystems, System
 from nmt.report.load.evaluated_runs import EvaluatedRun
 from nmt.report.load.evaluation import Sentence
 from nmt.report.load.learning_curves import SPEED, Curves
-from nmt.report.load.safe_files import is_number, make_json_safe
 from nmt.runs.code_fingerprint import is_same_code
+from nmt.system.safe_files import is_number, make_json_safe
 
 LOWER_IS_BETTER = ("ter", "tb", "words_", "source_unattended", "loss", "perplexity", "aer", "saer", "repeated_")
 BETTER = {"length_ratio": "nearest 1", "attention_entropy": "neither"}  # of others: lower, or higher

@@ -9,8 +9,8 @@ from nmt.errors import UserError, did_you_mean
 from nmt.report.load.evaluation import Evaluation, parse_checkpoint, read_evaluation
 from nmt.report.load.run_folder import RunFolder, RunSettings, find_runs, read_settings
 from nmt.report.load.run_names import is_job
-from nmt.report.load.safe_files import UnreadableError
 from nmt.runs.folder import SCORES
+from nmt.system.safe_files import UnreadableError
 
 
 class LeftOut(NamedTuple):

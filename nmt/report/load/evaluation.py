@@ -15,9 +15,9 @@ from nmt.errors import first_line
 from nmt.evaluation.alignment_error import COUNTS
 from nmt.evaluation.bleu import ORDER, sentence_statistics, split_words
 from nmt.evaluation.over_under_translation import count_errors
-from nmt.report.load.safe_files import UnreadableError, is_number, read_json, read_text
 from nmt.runs.folder import BEST, SCORES, changes_of_test
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
+from nmt.system.safe_files import UnreadableError, is_number, read_json, read_text
 
 INCLUDED_TOKENIZERS = ("none", "13a", "intl", "zh", "char")  # of sacrebleu; others need further packages
 DEFAULTS = {  # how a run is evaluated unless scores.json has other settings

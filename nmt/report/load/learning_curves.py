@@ -8,8 +8,8 @@ from statistics import median_high
 from typing import Any, NamedTuple
 
 from nmt.report.load.run_folder import RunFolder
-from nmt.report.load.safe_files import UnreadableError, read_or_note, read_text
 from nmt.runs.folder import METRICS, parse_metrics
+from nmt.system.safe_files import UnreadableError, read_or_note, read_text
 
 MAX_POINTS = 300  # of a curve
 CURVES = (  # charts, and the columns they show

@@ -12,7 +12,6 @@ from typing import Any
 
 from nmt.errors import UserError
 from nmt.report.load.run_names import name_runs
-from nmt.report.load.safe_files import UnreadableError, is_number, read_json, read_or_note, read_text, read_yaml
 from nmt.runs.folder import (
     CHECKPOINTS,
     CHOICES,
@@ -25,6 +24,7 @@ from nmt.runs.folder import (
     SWEEP,
     name_of_test,
 )
+from nmt.system.safe_files import UnreadableError, is_number, read_json, read_or_note, read_text, read_yaml
 
 MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION)  # a folder with any of them is a run's
 MAX_DEPTH = 6  # of folders in which runs are searched

@@ -8,7 +8,6 @@ alone, by their digests, and no network.
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +17,8 @@ from nmt.report.compare.systems import ComparedSystems
 from nmt.report.load.evaluated_runs import EvaluatedRun
 from nmt.report.load.learning_curves import Curves
 from nmt.report.load.run_folder import find_wandb
-from nmt.report.load.safe_files import make_json_safe
 from nmt.report.render.page_payload import pack, pack_hypotheses, pack_scores
+from nmt.system.files import dump_json
 
 WEB = Path(__file__).parents[2] / "web"
 SCRIPTS = (
@@ -61,7 +60,7 @@ def render_page(
 
 def _describe_run(run: EvaluatedRun, system: int, curves: Curves) -> dict[str, Any]:
     summary = run.summary
-    content = {
+    return {
         "name": run.name,
         "system": system,
         "folder": str(run.folder),
@@ -77,7 +76,6 @@ def _describe_run(run: EvaluatedRun, system: int, curves: Curves) -> dict[str, A
         "curves": curves.series,
         "config": pack(run.settings.text),
     }
-    return make_json_safe(content)
 
 
 def _pack_sentences(compared: ComparedSystems) -> dict[str, Any]:
@@ -101,4 +99,4 @@ def _pack_sentences(compared: ComparedSystems) -> dict[str, Any]:
 
 def to_script_json(content: Any) -> str:
     """Return JSON in which nothing can end the script element around it."""
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return dump_json(content, separators=(",", ":")).replace("<", "\\u003c")

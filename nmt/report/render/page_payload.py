@@ -5,7 +5,6 @@ as many as there is room for.
 """
 
 import base64
-import json
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from nmt.report.load.alignments import open_alignments, open_forced, read_alignm
 from nmt.report.load.evaluated_runs import EvaluatedRun
 from nmt.report.load.evaluation import Evaluation, Sentence
 from nmt.report.load.traces import open_traces, read_traces
+from nmt.system.files import dump_json
 from nmt.translate.layers import to_layers
 
 ALIGNMENT_CHUNK = 25  # sentences
@@ -28,7 +28,7 @@ BLEU_STEPS = 2  # of sentence BLEU, to one point
 
 def pack(content: Any) -> str:
     """Pack a JSON value."""
-    return _compress(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
+    return _compress(dump_json(content, separators=(",", ":")).encode())
 
 
 def _compress(content: bytes) -> str:
@@ -133,5 +133,5 @@ def _pack_layers(
 def _pack_chunk(details: Sequence[Any], weights: Sequence[np.ndarray]) -> str:
     """Pack a JSON head with the shape and the details of each sentence, a zero byte, and the weights row by row."""
     heads = [[*alignment.shape, detail] for detail, alignment in zip(details, weights, strict=True)]
-    head = json.dumps(heads, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    head = dump_json(heads, separators=(",", ":")).encode()
     return _compress(b"\0".join([head, b"".join(alignment.tobytes() for alignment in weights)]))

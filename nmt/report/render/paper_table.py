@@ -21,11 +21,11 @@ from nmt.config.diff import SEEDS, WITHOUT_EFFECT, is_within, override_key
 from nmt.errors import ConfigurationError
 from nmt.report.compare.mean_std import format_mean, mean_and_deviation
 from nmt.report.load.run_folder import read_run, read_settings
-from nmt.report.load.safe_files import UnreadableError, read_json
 from nmt.report.render.markdown import format_score_name
 from nmt.report.render.table import Table
 from nmt.runs.folder import SCORES
 from nmt.system.files import write_json, write_text
+from nmt.system.safe_files import UnreadableError, read_json
 
 TABLE = "table.json"  # in the folder of a sweep
 ALWAYS = ("bleu", "perplexity")  # scores that are shown even if the paper has none
