@@ -40,6 +40,11 @@ COMPARISON = (  # the comparison model, as in train_throughput.py
 )
 
 
+GPU_SETTINGS = ("graphs=false", "data.batches.size=320")
+GPU_MECHANISMS = ("attention=general", "attention=local_p", "attention=coverage", "attention=coverage_fertility")
+GPU_MECHANISMS += ("attention=temporal", "attention=interactive", "memory=buffer")
+
+
 class Part(NamedTuple):
     """One call of a benchmark."""
 
@@ -116,18 +121,20 @@ def cpu_parts(options: argparse.Namespace) -> list[Part]:
 
 
 def gpu_parts(options: argparse.Namespace) -> list[Part]:
-    """Return RNNsearch's sizes, the cost of mechanisms over plain attention, and how cost grows."""
-    paper = ["--size", "paper", "--data", "random", "--device", "cuda", "--updates", "200"]
-    paper += ["--rounds", str(options.rounds)]
-    bf16 = ["--override", "trainer.precision=bf16-mixed"]
-    mechanisms = ("attention=dot", "attention=local_p", "attention=coverage", "attention=temporal")
-    mechanisms += ("attention=interactive", "memory=buffer")
-    mechanism_arguments = [argument for mechanism in mechanisms for argument in ("--mechanism", mechanism)]
+    """Return RNNsearch's sizes, with graphs, without, and with larger batches; the cost of mechanisms; its growth."""
+    paper = ["--size", "paper", "--data", "random", "--device", "cuda", "--updates", "400"]
+    paper += ["--rounds", str(options.rounds), "--override", "trainer.precision=bf16-mixed"]
+    paper += ["--override", "graphs=true"]
+    growth = ["--device", "cuda", "--precision", "bf16", "--steps", "30", "--size", "base"]
     return [
-        Part("gpu_train_paper", "train_throughput.py", [*paper, *bf16], peers=("joeynmt",)),
-        Part("gpu_mechanisms", "train_throughput.py", [*paper, *bf16, *mechanism_arguments]),
-        Part("gpu_growth", "growth.py", ["--device", "cuda", "--precision", "bf16", "--steps", "30", "--size", "base"]),
+        Part("gpu_train_paper", "train_throughput.py", [*paper, *among(GPU_SETTINGS)], peers=("joeynmt",)),
+        Part("gpu_mechanisms", "train_throughput.py", [*paper, *among(GPU_MECHANISMS)]),
+        Part("gpu_growth", "growth.py", growth),
     ]
+
+
+def among(mechanisms: tuple[str, ...]) -> list[str]:
+    return [argument for mechanism in mechanisms for argument in ("--mechanism", mechanism)]
 
 
 def install_peer(peer: Peer, folder: Path) -> str | None:

@@ -175,9 +175,8 @@ class TrainingModule(pytorch_lightning.LightningModule):
             optimizer.zero_grad(set_to_none=True)
 
     def _skips_on_gpu(self, optimizer: Optimizer) -> bool:
-        """Return whether the optimizer reads `found_inf`, and nobody else sets it, as the loss scaling of fp16 does."""
-        is_fused = getattr(optimizer, "_step_supports_amp_scaling", False)
-        return is_fused and self.device.type == "cuda" and self.trainer.precision != "16-mixed"
+        """Return whether the optimizer reads `found_inf`, as fused ones do for the loss scaling of fp16."""
+        return self.device.type == "cuda" and getattr(optimizer, "_step_supports_amp_scaling", False)
 
     def read_last_step(self) -> None:
         """Tell the guard of the last step, if it has not heard of it yet."""

@@ -8,12 +8,15 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from commands import ROOT
+from compositions import configured
 
 from nmt.model.output import Output
+from nmt.runs.trained_model import build_model
 
 FOLDER = ROOT / "benchmarks"
 
@@ -136,6 +139,30 @@ def test_training_is_measured_against_the_hand_written_loop(tmp_path):
     assert in_force == {"threads": 1, "precision": "bf16-mixed", "matmul_precision": "medium"}
     assert 0 < turn["ours"]["outside_forward_backward"] < 1
     assert turn["ours"]["tokens_per_second"] > 0 < turn["hoisted"]["tokens_per_second"]
+
+
+def test_the_rate_covers_all_epochs_after_the_warm_up(scripts, monkeypatch):
+    module, seconds = scripts("train_throughput"), [0.0]
+    watch = module["make_watch_class"]()(warm_up=3, device="cpu")
+    monkeypatch.setattr(module["time"], "perf_counter", lambda: seconds[0])
+    for step in range(9):  # epochs of four batches
+        trainer = SimpleNamespace(global_step=step)
+        watch.on_train_batch_start(trainer, None, None, step % 4)
+        seconds[0] += 2.0
+        watch.on_after_backward(trainer, None)
+        watch.on_train_batch_end(trainer, None, None, SimpleNamespace(global_words=10), step % 4)
+    watch.on_train_end(trainer, None)
+    assert watch.words == 60  # of the steps 3 to 8
+    assert watch.figures()["tokens_per_second"] == 5.0
+
+
+def test_every_model_that_is_measured_on_a_gpu_can_be_built(scripts):
+    everything = scripts("everything")
+    for mechanism in (*everything["GPU_SETTINGS"], *everything["GPU_MECHANISMS"]):
+        config = configured("size=paper", "decoder=bahdanau", mechanism)
+        config.model.source_vocabulary_size = config.model.target_vocabulary_size = 10
+        with torch.device("meta"):
+            build_model(config)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from random_batches import batch_of, random_rows, text_of
 from nmt.data.batches import BatchLoader, BatchPlan
 from nmt.data.candidate_lists import Candidates
 from nmt.data.parallel_text import Sides
+from nmt.data.vocabulary import END, PAD, START
 from nmt.errors import ConfigurationError
 
 LENGTHS = np.random.default_rng(7).integers(1, 30, 205)
@@ -87,6 +88,18 @@ def test_batch_contains_the_words_of_its_sentences():
     assert grid.flatten()[batch.target_index].tolist() == batch.target_words.tolist()
     assert (batch.global_words, batch.global_sentences) == (5, 2)
     assert batch_of([[7, 8], [5]], [[1], [1]], source_end=False).source.tolist() == [[7, 8], [5, 0]]
+
+
+def test_a_batch_is_padded_to_a_multiple_of_words():
+    sources, targets = [[5, 6, 7], [8]], [[9, 10, 11, 12], [13, 14]]
+    plain, padded = batch_of(sources, targets), batch_of(sources, targets, multiple=4)
+    assert padded.source.tolist() == [[5, 6, 7, END], [8, END, PAD, PAD]]
+    assert padded.source_lengths.tolist() == [4, 2]
+    assert padded.target_input.T.tolist() == [[START, 9, 10, 11, 12, *[PAD] * 3], [START, 13, 14, *[PAD] * 5]]
+    words = torch.zeros(8, 2, dtype=torch.long)
+    words.view(-1)[padded.target_index] = padded.target_words
+    assert words.T.tolist() == [[9, 10, 11, 12, END, *[PAD] * 3], [13, 14, END, *[PAD] * 5]]
+    assert sorted(padded.target_words.tolist()) == sorted(plain.target_words.tolist())
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 16])

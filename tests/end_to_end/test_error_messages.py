@@ -78,6 +78,8 @@ MISTAKES = {
     "callbacks.early_stopping.mode=min": "callbacks.early_stopping.mode=min: higher valid/bleu is .* Fix: .*mode=max$",
     "trainer.gradient_clip_val=-1": "trainer.gradient_clip_val=-1: must be at least 0",
     "memory=buffer memory.noise=-1.0": "memory.noise=-1.0: must be at least 0",
+    "graphs=true trainer=cpu": "graphs=true: needs an NVIDIA GPU. Fix: trainer=gpu where there is one, or graphs=false",
+    "data.batches.multiple=0": "data.batches.multiple=0: must be at least 1",
     "matmul_precision=low": "matmul_precision=low: choose auto, highest, high, medium",
     "trainer=ddp_cpu trainer.devices=5000": "trainer.devices=5000: so many processes on .* cores would stop the",
     "+optimizer.betas=[0.9]": r"optimizer.betas=\[0.9\]: too few values \(list index out of range\)",
