@@ -125,7 +125,7 @@ def _check_trainer(config: DictConfig) -> None:
         )
     if config.graphs and (trainer.accelerator == "cpu" or not torch.cuda.is_available()):
         raise ConfigurationError(
-            "graphs=true: needs a GPU of NVIDIA. Fix: trainer=gpu on such a machine, or graphs=false"
+            "graphs=true: needs an NVIDIA GPU. Fix: trainer=gpu where there is one, or graphs=false"
         )
     if precision not in PRECISIONS:
         raise ConfigurationError(f"trainer.precision={precision}: choose {', '.join(PRECISIONS)}")
