@@ -16,46 +16,19 @@ from omegaconf import DictConfig
 from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError, UserError
-from nmt.evaluation.by_length import MIN_SENTENCES
-from nmt.report.compare.statistics import compute_tables
-from nmt.report.compare.systems import ComparedSystems, find_systems
-from nmt.report.load.evaluated_runs import load_runs
-from nmt.report.load.learning_curves import load_curves
-from nmt.report.render.html_page import render_page
-from nmt.report.render.markdown import render_comparison
-from nmt.report.render.page_payload import pack_alignments
-from nmt.system.files import check_writable, write_json, write_text
+from nmt.errors import ConfigurationError
+from nmt.report.compare.systems import ComparedSystems
+from nmt.report.comparison import compare_runs
+from nmt.system.files import check_writable
 
 
 def compare(folders: Sequence[str], settings: DictConfig) -> str:
     """Write the page and its tables; return a line that sums them up."""
-    output = _check_settings(settings)
-    if not folders:
-        raise UserError("nothing to compare. Fix: python compare.py RUN_OR_SWEEP … (--help explains more)")
-
-    # load: folders that anyone may have written → frozen values
-    loaded = load_runs(folders, settings.test)
-    compared = find_systems(loaded, settings.baseline)  # now, because curves and alignments are read of these alone
-    _check_together(settings.together, compared)
-    curves = {run.folder: load_curves(run) for run in compared.runs}
-    alignments, alignment_notes = pack_alignments(compared.runs, settings.megabytes * 1e6)
-    notes = [
-        {"run": run.name, "note": note}
-        for run, lost in zip(compared.runs, alignment_notes, strict=True)
-        for note in (*run.notes, *lost, *curves[run.folder].notes)
-    ]
-
-    # compare: values → statistics
-    drawing = {"resamples": settings.resamples, "together": settings.together}
-    tables = compute_tables(compared, curves, notes, drawing)
-
-    # render: statistics → HTML, Markdown, JSON
-    write_text(output, render_page(tables, compared, curves, alignments))
-    write_text(output.with_suffix(".md"), render_comparison(tables))
-    write_json(output.with_suffix(".json"), tables)
+    output = _check_output(settings)
+    comparison = compare_runs(folders, settings)
+    comparison.write(output)
     size = f"{output.stat().st_size / 1e6:.1f} MB"
-    return f"{output}, {output.stem}.md, {output.stem}.json: {_sum_up(compared)}; {size}"
+    return f"{output}, {output.stem}.md, {output.stem}.json: {_sum_up(comparison.compared)}; {size}"
 
 
 def _sum_up(compared: ComparedSystems) -> str:
@@ -66,25 +39,14 @@ def _sum_up(compared: ComparedSystems) -> str:
     return f"{systems} of {runs} on {compared.test}, {sentences}{others}"
 
 
-def _check_settings(settings: DictConfig) -> Path:
+def _check_output(settings: DictConfig) -> Path:
     """Return the path of the page, after a check that it can be written."""
     output = Path(str(settings.output))
     if output.suffix != ".html":
         fix = f"output={output.with_suffix('.html')}, beside which .md and .json are written"
         raise ConfigurationError(f"output={output}: must end with .html. Fix: {fix}")
-    for key, least in (("resamples", 1), ("together", 1), ("megabytes", 0)):
-        if settings[key] is None or settings[key] < least:
-            raise ConfigurationError(f"{key}={settings[key]}: must be at least {least}")
     check_writable(output.parent, f"output={output}")
     return output
-
-
-def _check_together(together: int, compared: ComparedSystems) -> None:
-    """Refuse few blocks of sentences: with two of them, p is too small for half of the pairs of equal systems."""
-    sentences = len(compared.runs[0].evaluation.sentences)
-    if together > 1 and sentences < MIN_SENTENCES * together:
-        blocks = f"the {sentences} sentences of {compared.test} make fewer than {MIN_SENTENCES} blocks"
-        raise ConfigurationError(f"together={together}: {blocks}. Fix: together={max(1, sentences // MIN_SENTENCES)}")
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -597,7 +597,7 @@ def score_of(folder):
 
 
 def test_sentences_drawn_together_change_the_intervals_but_not_the_scores(sweep, tmp_path, monkeypatch):
-    monkeypatch.setattr("nmt.cli.compare.MIN_SENTENCES", 10)
+    monkeypatch.setattr("nmt.report.comparison.MIN_SENTENCES", 10)
     _, _, alone = compared(tmp_path, sweep)
     _, markdown, together = compared(tmp_path, sweep, together=2)
     assert "resamples, 2 sentences at a time" in markdown

@@ -114,8 +114,8 @@ class _Graph:
         outputs = list(compress(self.computed, self.differentiable))
         sources = [*self.inputs, *self.aliases]
         differentiable = [source for source in sources if source.requires_grad]
-        found = iter(torch.autograd.grad(outputs, differentiable, self.output_gradients, allow_unused=True))
-        gradients = [next(found) if source.requires_grad else None for source in sources]
+        computed = iter(torch.autograd.grad(outputs, differentiable, self.output_gradients, allow_unused=True))
+        gradients = [next(computed) if source.requires_grad else None for source in sources]
         self.exists = [gradient is not None for gradient in gradients]
         parameters = [*[None] * len(self.inputs), *self.parameters]
         pairs = compress(zip(parameters, gradients, strict=True), self.exists)

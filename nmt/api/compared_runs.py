@@ -1,0 +1,73 @@
+"""A comparison of runs, to look at in Python."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from nmt.config.schema import load_defaults
+from nmt.report.comparison import Comparison, compare_runs
+
+
+def compare(
+    folders: Sequence[str | os.PathLike[str]],
+    *,
+    test: str | None = None,
+    baseline: str | None = None,
+    resamples: int = 1000,
+    together: int = 1,
+) -> "ComparedRuns":
+    """Compare evaluated runs, as compare.py does.
+
+    Args:
+        folders: Folders of runs, of sweeps, or folders that hold such folders.
+        test: The test set; None: the one on which most runs were evaluated.
+        baseline: The run or system with which the others are compared; None: the first run.
+        resamples: Resamples of the test set, for intervals and p.
+        together: Consecutive sentences that are drawn as one.
+    """
+    given = {"test": test, "baseline": baseline, "resamples": resamples, "together": together}
+    settings = OmegaConf.merge(load_defaults("compare"), given)
+    return ComparedRuns(compare_runs([str(folder) for folder in folders], settings))
+
+
+class ComparedRuns:
+    """Compared runs; `compare` makes them.
+
+    Attributes:
+        tables: All that compare.json holds.
+    """
+
+    def __init__(self, comparison: Comparison):
+        self._comparison = comparison
+        self.tables: dict[str, Any] = comparison.tables
+
+    @property
+    def leaderboard(self) -> Any:
+        """A row for each system: its mean scores, their deviation over seeds, and its difference to the baseline.
+
+        It is a DataFrame where pandas is installed, else a list of dictionaries.
+        """
+        rows = [_make_row(system) for system in self.tables["systems"]]
+        try:
+            import pandas
+        except ImportError:
+            return rows
+        return pandas.DataFrame(rows).set_index("system")
+
+    def save(self, page: str | os.PathLike[str] = "compare.html") -> Path:
+        """Write the page, and its tables beside it as Markdown and as JSON."""
+        path = Path(page)
+        self._comparison.write(path)
+        return path
+
+
+def _make_row(system: Mapping[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {"system": system["system"], "runs": len(system["runs"])}
+    for name, summary in system["scores"].items():
+        row |= {name: summary["mean"], f"{name}_deviation": summary.get("deviation")} if summary else {}
+    for name, value in (system["difference"] or {}).items():
+        row[f"bleu_{name}" if name == "difference" else name] = value
+    return row

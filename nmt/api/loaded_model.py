@@ -1,0 +1,144 @@
+"""A trained model, or an ensemble, to call from Python."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from nmt.api.translations import Translation, to_translation
+from nmt.config.schema import find_misfit, load_defaults
+from nmt.data.parallel_text import SentencePair
+from nmt.errors import ConfigurationError, DataError, UserError, did_you_mean
+from nmt.evaluation.forced_scoring import ScoredTranslation, score_translations
+from nmt.evaluation.text_scores import score_text
+from nmt.translate import text_translator
+from nmt.translate.loading import SEARCH_KEYS, build_search, load_translator
+from nmt.translate.unknown_words import make_replacer
+
+LOADING_KEYS = ("device", "int8", "candidates", "matmul_precision", "weights", "average")  # of translate.yaml
+CALL_KEYS = (*SEARCH_KEYS, "unknown", "longest_line", "batch_size")
+
+
+def load(*runs: str | os.PathLike[str], **settings: Any) -> "Model":
+    """Load a trained model.
+
+    Args:
+        runs: The folder of a run, or a checkpoint; several are an ensemble.
+        settings: Settings of conf/translate.yaml: `device`, `int8`, `candidates`, `matmul_precision`, and for an
+            ensemble `weights` and `average`.
+    """
+    if not runs:
+        raise UserError("load(): no run is given. Fix: load('outputs/…/RUN')")
+    paths = [str(path) for path in runs]
+    named = {"run": paths[0]} if len(paths) == 1 else {"runs": paths}
+    _check(settings, LOADING_KEYS, "load()")
+    return Model(settings | named)
+
+
+class Model:
+    """A trained model or an ensemble: text in, text out; `load` makes it.
+
+    Attributes:
+        folders: The folders of its runs.
+        config: The settings of the first run, as plain dictionaries and lists.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]):
+        self._settings = _to_config(settings)
+        self._runs, self._translator = load_translator(self._settings)
+        self.folders: list[Path] = [run.folder for run in self._runs]
+        self.config: dict[str, Any] = OmegaConf.to_container(self._runs[0].config)  # type: ignore[assignment]
+
+    def translate(self, lines: Sequence[str], *, traces: bool = False, **search: Any) -> list[Translation]:
+        """Return the best translation of each line; that of a blank line is empty.
+
+        Args:
+            lines: The lines, as anybody would write them: they are tokenized as the training text was.
+            traces: Also keep what the parts of the model show; not of an ensemble.
+            search: Settings of conf/search.yaml, such as `beam=5`; those not given are those of the run. Also
+                `unknown`, `longest_line` and `batch_size` of conf/translate.yaml.
+        """
+        return [best for best, *_ in self.translate_nbest(lines, nbest=1, traces=traces, **search)]
+
+    def translate_nbest(
+        self, lines: Sequence[str], *, nbest: int, traces: bool = False, **search: Any
+    ) -> list[list[Translation]]:
+        """Return the `nbest` best translations of each line, best first; other arguments are those of `translate`."""
+        if isinstance(lines, str):
+            raise UserError("translate(): takes a list of lines, not one text. Fix: translate([text])")
+        _check(search, CALL_KEYS, "translate()")
+        config = OmegaConf.merge(self._settings, search, {"nbest": nbest})
+        replace_unknown = make_replacer(self._runs[0], config.unknown)
+        translated = self._translator.translate_lines(
+            ((line, None) for line in lines),
+            build_search(config, self._runs),
+            batch_size=config.batch_size,
+            max_pieces=config.longest_line,
+            traces=traces,
+        )
+        empty = text_translator.Translation.empty()
+        return [
+            [to_translation(replace_unknown(translation)) for translation in line.translations or [empty]]
+            for line in translated
+        ]
+
+    def score(self, pairs: Iterable[tuple[str, str]], *, batch_size: int = 64) -> list[ScoredTranslation]:
+        """Return the log-probability of given translations, with that of each word and the alignment.
+
+        Args:
+            pairs: Lines with their translations.
+            batch_size: Pairs that are scored at once.
+        """
+        scored = []
+        given = (SentencePair(*pair) for pair in pairs)
+        for number, translation in enumerate(score_translations(self._translator, given, batch_size=batch_size)):
+            if translation is None:
+                raise DataError(f"score(): the source of pair {number} has no words. Fix: leave the pair out")
+            scored.append(translation)
+        return scored
+
+    def evaluate(
+        self, sources: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], **search: Any
+    ) -> dict[str, float]:
+        """Translate, and return the scores by name: bleu, chrf, ter and others.
+
+        Args:
+            sources: The lines to translate.
+            references: A correct translation of each line, or several lists of such lines.
+            search: As of `translate`; but unknown words are kept unless `unknown` is given, as in evaluate.py.
+        """
+        if not sources or not references:
+            raise DataError("evaluate(): no sources or no references are given")
+        sets = [list(references)] if isinstance(references[0], str) else [list(lines) for lines in references]
+        if wrong := [len(lines) for lines in sets if len(lines) != len(sources)]:
+            raise DataError(
+                f"evaluate(): {len(sources)} sources and {wrong[0]} references. Fix: give one reference for each source"
+            )
+        texts = [translation.text for translation in self.translate(sources, **{"unknown": "keep"} | search)]
+        data = self._runs[0].config.data
+        return {
+            name: score.score
+            for name, score in score_text(texts, sets, language=data.target.language, **data.score).items()
+        }
+
+    def __repr__(self) -> str:
+        return f"load({', '.join(repr(str(folder)) for folder in self.folders)})"
+
+
+def _check(given: Mapping[str, Any], known: Sequence[str], call: str) -> None:
+    """Refuse settings that the call does not know, and values of another kind than the default."""
+    defaults = load_defaults("translate")
+    for name, value in given.items():
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise UserError(f"{call}: {name}: no such setting{hint}. Fix: choose {', '.join(known)}")
+        if problem := find_misfit(name, value, defaults[name]):
+            raise ConfigurationError(problem)
+
+
+def _to_config(settings: Mapping[str, Any]) -> DictConfig:
+    """Return the settings of translate.yaml; search settings are null, so that those of the run count."""
+    defaults = load_defaults("translate")
+    return OmegaConf.merge(defaults, dict.fromkeys(SEARCH_KEYS), settings)

@@ -1,0 +1,68 @@
+"""A comparison of runs: load → compare → render."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from nmt.errors import ConfigurationError, UserError
+from nmt.evaluation.by_length import MIN_SENTENCES
+from nmt.report.compare.statistics import compute_tables
+from nmt.report.compare.systems import ComparedSystems, find_systems
+from nmt.report.load.evaluated_runs import load_runs
+from nmt.report.load.learning_curves import Curves, load_curves
+from nmt.report.render.html_page import render_page
+from nmt.report.render.markdown import render_comparison
+from nmt.report.render.page_payload import pack_alignments
+from nmt.system.files import write_json, write_text
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Compared runs, and what the page needs of them."""
+
+    compared: ComparedSystems
+    tables: dict[str, Any]  # the content of compare.json
+    curves: dict[Path, Curves]
+    alignments: dict[str, Any]  # packed for the page
+
+    def write(self, page: Path) -> None:
+        """Write the page, and the tables beside it as Markdown and as JSON."""
+        write_text(page, render_page(self.tables, self.compared, self.curves, self.alignments))
+        write_text(page.with_suffix(".md"), render_comparison(self.tables))
+        write_json(page.with_suffix(".json"), self.tables)
+
+
+def compare_runs(folders: Sequence[str], settings: DictConfig) -> Comparison:
+    """Compare the runs in these folders, as the settings of conf/compare.yaml say."""
+    for key, least in (("resamples", 1), ("together", 1), ("megabytes", 0)):
+        if settings[key] is None or settings[key] < least:
+            raise ConfigurationError(f"{key}={settings[key]}: must be at least {least}")
+    if not folders:
+        raise UserError("nothing to compare. Fix: python compare.py RUN_OR_SWEEP … (--help explains more)")
+
+    # load: folders that anyone may have written → frozen values
+    loaded = load_runs(folders, settings.test)
+    compared = find_systems(loaded, settings.baseline)  # now, because curves and alignments are read of these alone
+    _check_together(settings.together, compared)
+    curves = {run.folder: load_curves(run) for run in compared.runs}
+    alignments, alignment_notes = pack_alignments(compared.runs, settings.megabytes * 1e6)
+    notes = [
+        {"run": run.name, "note": note}
+        for run, lost in zip(compared.runs, alignment_notes, strict=True)
+        for note in (*run.notes, *lost, *curves[run.folder].notes)
+    ]
+
+    # compare: values → statistics
+    drawing = {"resamples": settings.resamples, "together": settings.together}
+    return Comparison(compared, compute_tables(compared, curves, notes, drawing), curves, alignments)
+
+
+def _check_together(together: int, compared: ComparedSystems) -> None:
+    """Refuse few blocks of sentences: with two of them, p is too small for half of the pairs of equal systems."""
+    sentences = len(compared.runs[0].evaluation.sentences)
+    if together > 1 and sentences < MIN_SENTENCES * together:
+        blocks = f"the {sentences} sentences of {compared.test} make fewer than {MIN_SENTENCES} blocks"
+        raise ConfigurationError(f"together={together}: {blocks}. Fix: together={max(1, sentences // MIN_SENTENCES)}")
