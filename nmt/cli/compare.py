@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 
 from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
+from nmt.config.installation import name_command
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.by_length import MIN_SENTENCES
@@ -32,7 +33,7 @@ def compare(folders: Sequence[str], settings: DictConfig) -> str:
     """Write the page and its tables; return a line that sums them up."""
     output = _check_settings(settings)
     if not folders:
-        raise UserError("nothing to compare. Fix: python compare.py RUN_OR_SWEEP … (--help explains more)")
+        raise UserError(f"nothing to compare. Fix: {name_command('compare')} RUN_OR_SWEEP … (--help explains more)")
 
     # load: folders that anyone may have written → frozen values
     loaded = load_runs(folders, settings.test)
