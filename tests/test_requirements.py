@@ -6,6 +6,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+import nmt
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -22,3 +24,8 @@ def test_every_pin_lies_in_the_range_of_the_package():
     ranges = {one.name: one.specifier for one in map(Requirement, [*PROJECT["dependencies"], *extras])}
     assert dict(pins()).keys() == ranges.keys() - {"hydra-optuna-sweeper"}  # which the project installs on demand
     assert [f"{name}=={version}" for name, version in pins() if version not in ranges[name]] == []
+
+
+def test_changelog_and_citation_name_the_version():
+    assert f"\n## {nmt.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {nmt.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
