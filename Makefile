@@ -35,7 +35,7 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 
 .venv/installed: requirements.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "PYTHON=$(PYTHON): Python 3.11 or newer is needed. Fix: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "PYTHON=$(PYTHON): Python 3.11, 3.12 or 3.13 is needed. Fix: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -r requirements.txt

@@ -264,10 +264,11 @@ def build_model_of_size(options: argparse.Namespace, words: int, overrides: list
     import torch
 
     import nmt.config.resolvers  # noqa: F401, because the configuration uses its resolvers
+    from nmt.config.installation import CONF_DIR
     from nmt.runs.trained_model import build_model
 
     torch.manual_seed(1)
-    with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with hydra.initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         config = hydra.compose("config", overrides=[f"size={options.size}", *overrides])
     config.model.source_vocabulary_size = config.model.target_vocabulary_size = words
     return config, build_model(config).train()

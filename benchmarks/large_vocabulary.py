@@ -21,7 +21,6 @@ from statistics import median
 
 from machine import write_results
 
-ROOT = Path(__file__).parent.parent
 SOURCE_WORDS, SENTENCES, LENGTHS, BATCH, FREQUENT = 30_000, 2000, (6, 20), 80, 2000
 
 
@@ -63,6 +62,7 @@ def measure(options: argparse.Namespace, words: int, lists: bool) -> dict:
     import torch
 
     import nmt.config.resolvers  # noqa: F401, because the configuration uses its resolvers
+    from nmt.config.installation import CONF_DIR
     from nmt.data.batches import BatchLoader, BatchPlan
     from nmt.runs.trained_model import build_model
     from nmt.search.beam import beam_search
@@ -73,7 +73,7 @@ def measure(options: argparse.Namespace, words: int, lists: bool) -> dict:
     torch.manual_seed(1)
     text, candidates = random_text(words)
     candidates = candidates if lists else None
-    with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with hydra.initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         overrides = [f"size={options.size}", *(["optimizer=sparse_adam"] if lists else [])]
         config = hydra.compose("config", overrides=overrides)
     config.model.source_vocabulary_size, config.model.target_vocabulary_size = SOURCE_WORDS, words

@@ -27,8 +27,6 @@ from statistics import median
 
 from machine import write_results
 
-ROOT = Path(__file__).parent.parent
-
 BATCH = 80
 LARGEST_DIFFERENCE = 0.15  # of a peer's words per update, because it draws other batches of the same text
 # the comparison model, which the hand-written baseline and the peers train too
@@ -192,6 +190,7 @@ def compose(options: argparse.Namespace) -> tuple:
     import hydra
 
     import nmt.config.resolvers  # noqa: F401, because the configuration uses its resolvers
+    from nmt.config.installation import CONF_DIR
 
     trainer = {"cpu": "cpu", "cuda": "gpu"}[options.device]
     overrides = [
@@ -208,7 +207,7 @@ def compose(options: argparse.Namespace) -> tuple:
         "+trainer.enable_checkpointing=false",
     ]
     model = ("decoder=bahdanau", "dropout=0.0") if options.size == "paper" else MODEL
-    with hydra.initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with hydra.initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         config = hydra.compose("config", overrides=["data=multi30k", *model, *overrides, *options.override])
     data = hydra.utils.instantiate(config.data)
     if options.data == "random":

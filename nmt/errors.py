@@ -1,5 +1,6 @@
 """Errors that a user can fix: one line with what is wrong, where, and what to type."""
 
+import importlib.util
 import re
 import traceback
 from collections.abc import Iterable
@@ -34,6 +35,17 @@ class NoFileError(DataError):
 
 class CheckpointError(UserError):
     """A checkpoint that cannot be opened; the message begins with its path."""
+
+
+def is_importable(module: str) -> bool:
+    """Return whether a module is installed, without importing it."""
+    return importlib.util.find_spec(module) is not None
+
+
+def require_packages(setting: str, *packages: str) -> None:
+    """Refuse a setting whose optional packages are not installed; their modules have the same names."""
+    if not all(map(is_importable, packages)):
+        raise ConfigurationError(f"{setting}: needs {' and '.join(packages)}. Fix: pip install {' '.join(packages)}")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

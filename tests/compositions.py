@@ -1,20 +1,19 @@
 """Compose models from the configuration, and list all compositions; new YAML files are included automatically."""
 
 from itertools import combinations, product
-from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
+from nmt.config.installation import CONF_DIR
 from nmt.model.translator import Translator
 from nmt.runs.trained_model import build_model
 
-ROOT = Path(__file__).parent.parent
 SOURCE_WORDS, TARGET_WORDS = 19, 23
 
 
 def configured(*overrides: str) -> DictConfig:
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         return compose("config", overrides=["size=tiny", *overrides])
 
 
@@ -26,11 +25,11 @@ def composed(*overrides: str, target_words: int = TARGET_WORDS) -> Translator:
 
 
 def choices(group: str) -> list[str]:
-    return sorted(path.stem for path in (ROOT / "conf" / group).glob("[!_]*.yaml"))
+    return sorted(path.stem for path in (CONF_DIR / group).glob("[!_]*.yaml"))
 
 
 def recipes() -> list[str]:
-    folder = ROOT / "conf" / "experiment"
+    folder = CONF_DIR / "experiment"
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("*/[!_]*.yaml"))
 
 
@@ -50,7 +49,7 @@ def compositions() -> list[tuple[str, ...]]:
 
 def attention_groups() -> list[str]:
     """List the groups of parts that change what a model computes."""
-    names = sorted(path.name for path in (ROOT / "conf" / "attention").iterdir() if path.is_dir())
+    names = sorted(path.name for path in (CONF_DIR / "attention").iterdir() if path.is_dir())
     return [f"attention/{name}" for name in names if name != "penalty"]
 
 

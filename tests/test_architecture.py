@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from compositions import choices
 
+from nmt.config.installation import CONF_DIR
+
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "nmt").rglob("*.py"))
 TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
@@ -156,7 +158,7 @@ def test_the_table_of_groups_in_the_readme_names_every_choice():
     rows = {
         row[1]: row[2] for row in re.finditer(r"^\| `([\w/]+)` \| (.*) \|$", (ROOT / "README.md").read_text(), re.M)
     }
-    groups = {path.parent.relative_to(ROOT / "conf").as_posix() for path in (ROOT / "conf").glob("**/*.yaml")}
+    groups = {path.parent.relative_to(CONF_DIR).as_posix() for path in CONF_DIR.glob("**/*.yaml")}
     parts = {group for group in groups if group.partition("/")[0] in ("attention", "decoder", "memory", "encoder")}
     assert parts | {"optimizer", "schedule", "initialization", "size", "trainer"} <= rows.keys()
     for group in parts:

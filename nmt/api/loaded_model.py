@@ -18,7 +18,7 @@ from nmt.translate.loading import SEARCH_KEYS, build_search, load_translator
 from nmt.translate.unknown_words import make_replacer
 
 LOADING_KEYS = ("device", "int8", "candidates", "matmul_precision", "weights", "average")  # of translate.yaml
-CALL_KEYS = (*SEARCH_KEYS, "unknown", "longest_line", "batch_size")
+CALL_KEYS = (*(key for key in SEARCH_KEYS if key != "nbest"), "unknown", "longest_line", "batch_size")
 
 
 def load(*runs: str | os.PathLike[str], **settings: Any) -> "Model":

@@ -49,8 +49,8 @@ class Translation:
         if trace is None:
             return draw_heatmap(self.source_words, self.words, self.alignment)
         if trace not in self.traces:
-            there = ", ".join(self.traces) or "none; translate(..., traces=True) keeps them"
-            raise UserError(f"trace {trace}: this translation has no such trace. Fix: choose one of {there}")
+            fix = f"choose {', '.join(self.traces)}" if self.traces else "translate(..., traces=True) keeps traces"
+            raise UserError(f"plot(): {trace}: this translation has no such trace. Fix: {fix}")
         (layer,) = to_layers({trace: self.traces[trace]})
         return draw_layer(self.source_words, self.words, self.alignment, layer)
 

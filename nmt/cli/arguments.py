@@ -5,6 +5,7 @@ import sys
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because the configuration files use them
+from nmt.config.installation import name_command
 from nmt.config.overrides import read_dotlist
 from nmt.config.schema import find_misfit, load_defaults
 from nmt.errors import ConfigurationError
@@ -24,7 +25,7 @@ def read_arguments(
     Returns:
         The settings, and the `data.` arguments as they are.
     """
-    exit_after_help(arguments, usage)
+    exit_after_help(arguments, usage.replace(f"python {command}.py", name_command(command)))
     defaults = load_defaults(command)
     OmegaConf.set_struct(defaults, True)
     for argument in arguments:

@@ -9,8 +9,9 @@ from omegaconf import DictConfig
 import nmt.config.resolvers
 import nmt.runs.identity  # noqa: F401, because the configuration files use its resolvers
 from nmt.cli.exit_status import exit_on_job_error, exit_with_one_line_errors
+from nmt.config.installation import CONF_DIR
 from nmt.config.overrides import prepare_arguments, read_overrides
-from nmt.config.schema import CONF_DIR, check_composed_config, check_overrides
+from nmt.config.schema import check_composed_config, check_overrides
 from nmt.runs.stored_overrides import repeat_run
 
 
@@ -31,3 +32,7 @@ def main() -> None:
     sys.argv[1:] = prepare_arguments(repeat_run(sys.argv[1:]))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # because Hydra then raises errors instead of printing them
     train_composed()
+
+
+if __name__ == "__main__":  # because a job of a sweep is `python -m nmt.cli.train` if the project is installed
+    main()

@@ -27,7 +27,7 @@ from tqdm import tqdm
 from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.data.text_files import open_text
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, require_packages
 from nmt.system.files import dump_json
 from nmt.translate.alignment import format_pharaoh, link_words
 from nmt.translate.input_lines import add_prefixes, decode_lines
@@ -123,6 +123,7 @@ def main() -> None:
     """Translate, or serve the page if serve=true."""
     settings, _ = read_arguments("translate", sys.argv[1:], usage=__doc__)
     if settings.serve:
+        require_packages("serve=true", "starlette", "uvicorn")
         from nmt.web.server import serve
 
         serve(settings)

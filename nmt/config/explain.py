@@ -26,10 +26,17 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
 from nmt.config.diff import flatten_settings
+from nmt.config.installation import CONF_DIR
 from nmt.config.overrides import MULTIRUN, quote_value
-from nmt.config.schema import CONF_DIR, list_choices
+from nmt.config.schema import list_choices
 from nmt.errors import UserError, did_you_mean, first_line, locate_error
 
+HYDRA_PLUGINS = {  # packages with launchers and sweepers
+    "optuna": "hydra-optuna-sweeper",
+    "submitit_slurm": "hydra-submitit-launcher",
+    "submitit_local": "hydra-submitit-launcher",
+    "ray": "hydra-ray-launcher",
+}
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
@@ -96,9 +103,10 @@ def _unknown_choice(error: MissingConfigException, match: re.Match) -> str:
     known = [option for option in error.options if not option.startswith("_")]
     if group.startswith("experiment"):  # because an experiment is named with the folder of its paper
         group, choice, known = "experiment", match[1].removeprefix("experiment/"), list_choices("experiment")
-    plugin = " (is the package with it installed?)" if group.startswith("hydra/") else ""
-    plugin = " (pip install -r requirements-optuna.txt)" if choice == "optuna" else plugin
-    return f"{group}={choice}: no such choice{did_you_mean(choice, known)}{plugin}. Fix: choose {', '.join(known)}"
+    if choice in HYDRA_PLUGINS and group.startswith("hydra/"):
+        package = HYDRA_PLUGINS[choice]
+        return f"{group}={choice}: needs {package}. Fix: pip install {package}"
+    return f"{group}={choice}: no such choice{did_you_mean(choice, known)}. Fix: choose {', '.join(known)}"
 
 
 def _number_as_choice(_: ValueError, __: re.Match) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.schema import CONF_DIR, list_choices
+from nmt.config.installation import CONF_DIR, name_command
+from nmt.config.schema import list_choices
 
 TAG_GROUPS = ("data", "size", "encoder", "decoder", "attention", "memory", "optimizer")
 MAX_NAME_BYTES = 150  # of a folder; file systems allow 255
@@ -65,5 +66,5 @@ def groups_with_choices() -> str:
     return "\n".join(f"{name}: {', '.join(list_choices(name))}" for name in groups)
 
 
-for resolver in (twice, half, default, folder_name, stage, choices, groups_with_choices):
+for resolver in (twice, half, default, folder_name, stage, choices, groups_with_choices, name_command):
     OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)

@@ -6,7 +6,6 @@ YAML 1.2, which Hydra reads, takes yes, no, on and off for words, and Python tak
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from hydra import compose
@@ -15,9 +14,9 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from nmt.config.installation import CONF_DIR
 from nmt.errors import ConfigurationError, did_you_mean
 
-CONF_DIR = Path(__file__).parents[2] / "conf"
 ANY_KIND = ("trainer.devices", "deterministic", "trainer.deterministic")  # Lightning takes words for them too
 FRACTIONS = ("trainer.limit_", "trainer.overfit_batches")  # a number of batches, or a fraction of all
 CLOSED_SECTIONS = ("size", "loss", "finite", "search")  # only the keys of the defaults are read

@@ -7,7 +7,7 @@ from typing import Any
 
 from nmt.data.parallel_text import Pairs, SentencePair
 from nmt.data.text_files import file_identity
-from nmt.errors import ConfigurationError, DataError, first_line
+from nmt.errors import ConfigurationError, DataError, first_line, require_packages
 
 FORMATS = ("csv", "json", "pandas", "parquet", "arrow", "text", "xml")  # file formats that `datasets` reads
 
@@ -86,6 +86,7 @@ class HubPairs(Pairs):
                 self.blank += 1
 
     def _read_rows(self) -> Iterator[Mapping[str, Any]]:
+        require_packages("data=hub", "datasets")
         from datasets import load_dataset
 
         try:  # around the rows too, because errors of a stream appear only while it is read

@@ -6,7 +6,6 @@ Text streams through files, so memory grows with the vocabulary and the differen
 """
 
 import gzip
-import importlib.util
 import os
 import re
 import subprocess
@@ -17,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nmt.data.text_files import ARCHIVE_ERRORS, LineTooLongError, open_text, read_bounded_lines
-from nmt.errors import DataError, UserError
+from nmt.errors import DataError, UserError, is_importable
 from nmt.system.files import atomic_write
 
 ALIGNER = "systran-align==3.5.0"
@@ -97,7 +96,7 @@ def learn_lexical_table(
         keep: How many translations of a word are kept.
         minimum_probability: Less probable translations are dropped.
     """
-    if importlib.util.find_spec("systran_align") is None:
+    if not is_importable("systran_align"):
         raise UserError(
             f"no aligner is installed. Fix: pip install {ALIGNER} (for Linux on x86-64 and Python 3.9 to 3.11)"
         )

@@ -13,6 +13,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from nmt.config.diff import find_changes
+from nmt.config.installation import name_command
 from nmt.config.schema import check_composed_config, check_overrides
 from nmt.errors import ConfigurationError, UserError
 from nmt.launch.sweep import Sweep
@@ -70,7 +71,8 @@ class ProcessLauncher(Launcher):
             if set(self.sweep.states) != {"completed"}:  # an error of ours, because Hydra's repeats all overrides
                 raise UserError(self.sweep.failures())
             if len(jobs) > 1:
-                log.info("to compare them, once they are scored (score_test=true): python compare.py %s", folder)
+                command = name_command("compare")
+                log.info("to compare them, once they are scored (score_test=true): %s %s", command, folder)
         return [self._result(job, state) for job, state in zip(jobs, self.sweep.states[-len(jobs) :], strict=True)]
 
     def _compose(self, number: int, overrides: Sequence[str]) -> DictConfig:

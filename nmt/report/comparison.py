@@ -7,6 +7,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from nmt.config.installation import name_command
 from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.report.compare.statistics import compute_tables
@@ -41,7 +42,7 @@ def compare_runs(folders: Sequence[str], settings: DictConfig) -> Comparison:
         if settings[key] is None or settings[key] < least:
             raise ConfigurationError(f"{key}={settings[key]}: must be at least {least}")
     if not folders:
-        raise UserError("nothing to compare. Fix: python compare.py RUN_OR_SWEEP … (--help explains more)")
+        raise UserError(f"nothing to compare. Fix: {name_command('compare')} RUN_OR_SWEEP … (--help explains more)")
 
     # load: folders that anyone may have written → frozen values
     loaded = load_runs(folders, settings.test)

@@ -14,10 +14,11 @@ from typing import IO, Any
 from omegaconf import DictConfig
 
 from nmt.config.explain import SHOW_TRACEBACK
+from nmt.config.installation import IS_INSTALLED, PACKAGE
 from nmt.config.overrides import quote_value
 from nmt.runs.folder import is_scored, read_summary
 
-TRAIN = Path(__file__).parents[2] / "train.py"
+TRAIN = ("-m", "nmt.cli.train") if IS_INSTALLED else (str(PACKAGE.parent / "train.py"),)
 SECONDS_TO_STOP = 60.0
 SECONDS_TO_FINISH = 10.0
 IS_JOB = "NMT_IS_JOB"  # set in the environment of a job
@@ -59,7 +60,7 @@ class Job:
         """Return the command, which resumes what the folder already holds."""
         config_dirs = [word for path in self.config_dirs for word in ("--config-dir", path)]
         place = ("hydra.mode=RUN", f"hydra.run.dir={quote_value(self.folder)}")
-        return [sys.executable, str(TRAIN), *config_dirs, *self.overrides, *place]
+        return [sys.executable, *TRAIN, *config_dirs, *self.overrides, *place]
 
     def start(self, *, output: IO | None = None, environment: Mapping[str, str] | None = None) -> subprocess.Popen:
         """Start it in a new process group, so that Ctrl-C reaches it only through the process that started it."""
@@ -82,7 +83,9 @@ def config_dirs(hydra: DictConfig) -> tuple[str, ...]:
 def _environment() -> dict[str, str]:
     """Return our environment, in which HYDRA_FULL_ERROR stands only if the user set it, with the mark of a job."""
     inherited = {key: value for key, value in os.environ.items() if key != "HYDRA_FULL_ERROR" or SHOW_TRACEBACK}
-    return inherited | {IS_JOB: "1"}
+    # because `python -m` would prefer another nmt/ in the working directory
+    safe_path = {"PYTHONSAFEPATH": "1"} if IS_INSTALLED else {}
+    return inherited | {IS_JOB: "1"} | safe_path
 
 
 def stop(processes: Sequence[subprocess.Popen]) -> None:

@@ -21,6 +21,7 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
+import nmt
 from nmt.config.diff import flatten_settings
 from nmt.config.explain import explain_training_error
 from nmt.config.overrides import read_overrides
@@ -28,7 +29,7 @@ from nmt.config.resolvers import starts_from_pretrained
 from nmt.data.candidate_lists import Candidates
 from nmt.data.corpus_cache import PreparedCorpus
 from nmt.data.datamodule import TranslationData
-from nmt.errors import UserError
+from nmt.errors import UserError, is_importable, require_packages
 from nmt.evaluation.run_evaluation import evaluate_run
 from nmt.evaluation.test_set import read_test_set
 from nmt.model.kernels.graphed_loop import CudaRecorder, GraphedLoop
@@ -59,9 +60,7 @@ from nmt.training.transfer import initialize_from
 
 log = logging.getLogger(__name__)
 
-VERSIONS = (
-    "torch", "pytorch-lightning", "hydra-core", "numpy", "tokenizers", "sacremoses", "sacrebleu", "wandb",
-)  # fmt: skip
+VERSIONS = ("torch", "pytorch-lightning", "hydra-core", "numpy", "tokenizers", "sacremoses", "sacrebleu")
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def preflight(plan: RunPlan, summary: RunSummary) -> None:
 def prepare(plan: RunPlan, summary: RunSummary) -> PreparedRun:
     """Prepare data, model and trainer; what can be refused without the data is refused before they are prepared."""
     config = plan.config
-    loggers = [_make_logger(settings) for settings in config.logger.values() if settings is not None]
+    loggers = make_loggers(config.logger)
     start = StartOfTraining(summary)
     trainer = make_trainer(config, plan.folder, loggers, start)
     check_ranks(config, trainer)
@@ -278,11 +277,19 @@ def make_trainer(config: DictConfig, folder: Path, loggers: list[Logger], *callb
     )
 
 
-def _make_logger(settings: DictConfig) -> Logger:
-    logger = hydra.utils.instantiate(settings)
-    if isinstance(logger, WandbLogger):
-        silence_anonymous(logger)
-    return logger
+def make_loggers(configured: DictConfig) -> list[Logger]:
+    """Build the loggers; without the package wandb, only the offline copy of W&B is left out."""
+    configured = {name: settings for name, settings in configured.items() if settings is not None}
+    if "wandb" in configured and configured["wandb"].get("offline") and not is_importable("wandb"):
+        log.warning("logger=local: wandb is not installed, so only metrics.csv is written. Fix: pip install wandb")
+        del configured["wandb"]
+    for package in configured.keys() & {"wandb", "tensorboard"}:
+        require_packages(f"logger={package}", package)
+    loggers = [hydra.utils.instantiate(settings) for settings in configured.values()]
+    for logger in loggers:
+        if isinstance(logger, WandbLogger):
+            silence_anonymous(logger)
+    return loggers
 
 
 def results(trainer: Trainer) -> dict[str, Any]:
@@ -317,4 +324,5 @@ def _step_of(checkpoint: Path) -> int | None:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that decide results."""
-    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in VERSIONS}
+    packages = {name: importlib.metadata.version(name) for name in VERSIONS}
+    return {"nmt": nmt.__version__, "python": platform.python_version()} | packages

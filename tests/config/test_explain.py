@@ -20,6 +20,7 @@ from pytorch_lightning.demos.boring_classes import BoringModel
 from nmt.cli.train import train_composed
 from nmt.config.explain import (
     CONSTRUCTION_ROWS,
+    HYDRA_PLUGINS,
     ROWS,
     TRAINING_ROWS,
     _look_up,
@@ -311,3 +312,11 @@ def test_importing_the_explanations_imports_neither_torch_nor_lightning():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, cwd=Path(__file__).parents[2])
     assert done.stdout == b"set()\n"
     assert os.environ.get("HYDRA_FULL_ERROR") is None
+
+
+def test_a_launcher_that_is_not_installed_names_its_package(monkeypatch):
+    monkeypatch.setitem(HYDRA_PLUGINS, "absent", "hydra-absent-launcher")
+    with pytest.raises(Exception) as raised:  # noqa: PT011, Hydra's own
+        configured("hydra/launcher=absent")
+    line = "hydra/launcher=absent: needs hydra-absent-launcher. Fix: pip install hydra-absent-launcher"
+    assert explain(raised.value) == line

@@ -3,17 +3,17 @@
 import re
 
 import pytest
-from commands import ROOT
 from omegaconf import OmegaConf
 
 import nmt.config.resolvers
 import nmt.runs.identity  # noqa: F401
+from nmt.config.installation import CONF_DIR
 
 HYDRA = {"hydra", "now", "oc.env", "oc.decode"}
 
 
 def test_every_resolver_in_the_configuration_files_is_registered():
-    texts = (path.read_text() for path in (ROOT / "conf").rglob("*.yaml"))
+    texts = (path.read_text() for path in CONF_DIR.rglob("*.yaml"))
     names = {name for text in texts for name in re.findall(r"\$\{([\w.]+):", text)} - HYDRA
     assert {"twice", "half", "default", "folder_name", "stage", "choices", "run_id"} <= names
     for name in names:

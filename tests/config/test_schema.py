@@ -1,17 +1,17 @@
 """Settings of configuration files: keys that nothing reads, and values of another kind than the default."""
 
 import pytest
-from compositions import ROOT
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf, open_dict
 
+from nmt.config.installation import CONF_DIR
 from nmt.config.schema import check_composed_config, check_section, load_defaults
 from nmt.errors import ConfigurationError
 
 
 @pytest.fixture(autouse=True)
 def _with_hydra():
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         yield
 
 

@@ -1,5 +1,6 @@
 """Data sets of the Hugging Face hub, from local files."""
 
+import importlib.util
 import json
 
 import pyarrow
@@ -127,3 +128,9 @@ def test_missing_test_split_gives_a_warning_and_does_not_stop_training(tmp_path,
     assert "valid: of 2 sentences, the training text contains 2 sources, 2 targets and 2 pairs" in caplog.text
     with pytest.raises(DataError, match="split test: cannot be read"):
         list(data.test_pairs()[1])
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"data=hub: needs datasets\. Fix: pip install datasets"):
+        list(HubPairs("train", path="owner/name", source="en", target="de"))

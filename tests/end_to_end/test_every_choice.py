@@ -4,11 +4,12 @@ import gzip
 import json
 
 import pytest
-from commands import ROOT, TWO_STEPS, answer, command
+from commands import TWO_STEPS, answer, command
 from compositions import choices
 from hydra import compose, initialize_config_dir
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from nmt.config.installation import CONF_DIR
 from nmt.data.toy_corpus import ToyPairs
 from nmt.runs.trained_model import TrainedRun, build_model
 from nmt.search.settings import Search
@@ -49,7 +50,7 @@ def test_a_choice_trains_two_steps_and_translates(choice, tmp_path, capfd, monke
 
 @pytest.mark.parametrize("choice", FILE_DATA)
 def test_a_data_set_of_files_trains_and_translates(choice, tmp_path, capfd, monkeypatch):
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         config = compose("config", overrides=[choice, f"data.dir={tmp_path}"])
     sentences = {"zh": "他用Python编程。", "en": "A man, 35, is `coding`.", "de": "Zwei Männer (jung) lachen."}
     for files in (config.data.train, config.data.valid, *config.data.tests.values()):
@@ -120,7 +121,7 @@ def test_one_batch_is_overfitted(tmp_path):
 def test_a_size_builds_every_decoder(size):
     for decoder in choices("decoder"):
         encoder = "lstm" if decoder == "luong" else "bigru"
-        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
             config = compose("config", overrides=[f"size={size}", f"decoder={decoder}", f"encoder={encoder}"])
         config.model.source_vocabulary_size = config.model.target_vocabulary_size = 100
         assert sum(parameter.numel() for parameter in build_model(config).parameters()) > 10_000
@@ -129,7 +130,7 @@ def test_a_size_builds_every_decoder(size):
 def test_the_baseline_of_tu_2016_has_the_papers_parameter_count():
     """The paper reports 84.3M (§5.2): all matrices and embeddings for 30,000 words a side, without vectors."""
     overrides = ["experiment=tu2016/groundhog", "size=paper", "model.source_vocabulary_size=30000"]
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         config = compose("config", overrides=[*overrides, "model.target_vocabulary_size=30000"])
     total = sum(parameter.numel() for parameter in build_model(config).parameters() if parameter.dim() > 1)
     assert total / 1e6 == pytest.approx(84.3, abs=0.05)

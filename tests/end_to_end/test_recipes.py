@@ -5,10 +5,11 @@ from functools import cache
 
 import pytest
 from commands import answer
-from compositions import ROOT, choices, configured, recipes
+from compositions import choices, configured, recipes
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
+from nmt.config.installation import CONF_DIR
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import Search
 
@@ -189,7 +190,7 @@ ROW_KEYS = {
 
 @cache
 def compose_recipe(name, *overrides):
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         return compose("config", overrides=[f"experiment={name}", *overrides])
 
 
@@ -289,7 +290,7 @@ def test_size_changes_only_the_widths_of_a_recipe(name):
 
 def test_every_table_contains_exactly_the_rows_that_name_it():
     for name in choices("table"):
-        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
             config = compose("config", overrides=[f"+table={name}"], return_hydra_config=True)
         paper, table = name.split("_")
         rows = config.hydra.sweeper.params.experiment.replace(" ", "").split(",")

@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 import torch
-from commands import ROOT, answer
+from commands import answer
 from compositions import choices, configured, recipes
 from fuzz.damage import LEAVES, anything_or_damaged, changed_trees
 from hypothesis import given, settings
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from nmt.config.allowed_targets import check_references, check_targets
+from nmt.config.installation import CONF_DIR
 from nmt.data.datamodule import TranslationData
 from nmt.errors import UserError
 from nmt.launch.process_launcher import _has_other_settings
@@ -251,7 +252,7 @@ def test_unused_parts_of_a_stored_configuration_are_not_run(checkpoint, tmp_path
 def test_every_target_in_conf_is_allowed():
     named = {
         name
-        for path in (ROOT / "conf").rglob("*.yaml")
+        for path in CONF_DIR.rglob("*.yaml")
         for name in re.findall(r"_target_: ([\w.]+)", path.read_text())
         if name.startswith(("nmt.model.", "nmt.data.", "torch.nn.init."))
     }

@@ -1,5 +1,6 @@
 """The summary of a run, above all when it ends badly."""
 
+import importlib.util
 import json
 import logging
 import os
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from compositions import composed, configured
+from omegaconf import OmegaConf
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.utilities.exceptions import SIGTERMException
@@ -18,7 +20,7 @@ from random_batches import batch_of
 
 from nmt.errors import UserError
 from nmt.runs.provenance import git_commit
-from nmt.training.experiment import explain_fit_errors, results
+from nmt.training.experiment import explain_fit_errors, make_loggers, results
 from nmt.training.last_checkpoint import LastCheckpoint
 from nmt.training.lightning_module import TrainingModule
 from nmt.training.preflight import check_ranks
@@ -279,3 +281,17 @@ def test_bfloat16_without_bfloat16_products_is_a_warning(precision, has_products
     check_ranks(config, Trainer(accelerator="cpu", devices=1, precision=precision, logger=False))
     warns = "has no bfloat16 products, so training is slower. Fix: trainer.precision=32-true" in caplog.text
     assert warns == (precision == "bf16-mixed" and not has_products)
+
+
+def test_without_wandb_a_run_warns_and_writes_metrics_only(monkeypatch, caplog):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    configured = OmegaConf.create({"wandb": {"offline": True}, "csv": {"_target_": "types.SimpleNamespace"}})
+    assert make_loggers(configured) == [SimpleNamespace()]
+    assert "only metrics.csv is written. Fix: pip install wandb" in caplog.text
+
+
+@pytest.mark.parametrize("package", ["wandb", "tensorboard"])
+def test_a_chosen_logger_that_is_not_installed_is_refused(package, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=f"logger={package}: needs {package}. Fix: pip install {package}"):
+        make_loggers(OmegaConf.create({package: {"offline": False}}))

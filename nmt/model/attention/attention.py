@@ -44,7 +44,8 @@ class AttentionInterface(Protocol):
     """The interface that a decoder needs; an attention that is not joined from parts implements it too."""
 
     context_size: int
-    penalty: Penalty | None  # a term of the training objective
+    # An attention also has `penalty`: a term of the training objective, or None. It is not declared here, because from
+    # Python 3.12 on isinstance() with a protocol does not see the submodules of a module.
 
     def bind(self, source: EncodedSource) -> tuple[Tree, Tree]:
         """Return the values that are fixed for each sentence, and the first state."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from nmt.config.installation import name_command
 from nmt.errors import UserError, did_you_mean
 from nmt.report.load.evaluation import Evaluation, parse_checkpoint, read_evaluation
 from nmt.report.load.run_folder import RunFolder, RunSettings, find_runs, read_settings
@@ -58,13 +59,14 @@ def _choose_test(runs: Sequence[RunFolder], test: str | None, left_out: Sequence
     counts = Counter(name for run in runs for name in run.tests)
     if test is not None and str(test) not in counts:
         choice = f"choose one of {', '.join(counts)}{did_you_mean(str(test), counts)}"
-        command = f"python evaluate.py run=FOLDER data.test={test}"
+        command = f"{name_command('evaluate')} run=FOLDER data.test={test}"
         raise UserError(f"test={test}: no run was evaluated on it. Fix: {choice if counts else command}")
     if test is not None:
         return str(test)
     if not counts:
         reasons = f" ({_list_reasons(left_out)})" if left_out else ""
-        raise UserError(f"no completed run was evaluated on a test set{reasons}. Fix: python evaluate.py run=FOLDER")
+        command = f"{name_command('evaluate')} run=FOLDER"
+        raise UserError(f"no completed run was evaluated on a test set{reasons}. Fix: {command}")
     default = read_settings(runs[0]).test
     return max(counts, key=lambda name: (counts[name], name == default))
 
@@ -95,7 +97,8 @@ def load_evaluation(run: RunFolder, test: str) -> Evaluation:
     """Load the results of a run on a test set; raise UnreadableError if there are none or they are damaged."""
     if not (run.folder / test / SCORES).is_file():
         others = f"; it was on {', '.join(run.tests)}" if run.tests else ""
-        raise UnreadableError(f"not evaluated on {test}{others}: python evaluate.py run=FOLDER data.test={test}")
+        command = f"{name_command('evaluate')} run=FOLDER data.test={test}"
+        raise UnreadableError(f"not evaluated on {test}{others}: {command}")
     return read_evaluation(run.folder / test)
 
 

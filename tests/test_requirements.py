@@ -1,0 +1,31 @@
+"""The ranges of the installed package and the pins of the project's own environment."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+import nmt
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def pins():
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
+            if match := re.match(r"([\w-]+)==([\d.]+)", line):
+                yield match[1], match[2]
+
+
+def test_every_pin_lies_in_the_range_of_the_package():
+    extras = [text for texts in PROJECT["optional-dependencies"].values() for text in texts]
+    ranges = {one.name: one.specifier for one in map(Requirement, [*PROJECT["dependencies"], *extras])}
+    assert dict(pins()).keys() == ranges.keys() - {"hydra-optuna-sweeper"}  # which the project installs on demand
+    assert [f"{name}=={version}" for name, version in pins() if version not in ranges[name]] == []
+
+
+def test_changelog_and_citation_name_the_version():
+    assert f"\n## {nmt.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {nmt.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
