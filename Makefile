@@ -24,6 +24,7 @@ test-all: .venv/installed-dev
 lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 	@if npx --no-install prettier --version >/dev/null 2>&1; then npx --no-install prettier --check nmt/web; \
 	else echo "nmt/web is not checked, because Prettier is not installed. Fix: npm install --global prettier"; fi
 

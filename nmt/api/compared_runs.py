@@ -3,9 +3,9 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.schema import load_defaults
 from nmt.report.comparison import Comparison, compare_runs
@@ -29,7 +29,7 @@ def compare(
         together: Consecutive sentences that are drawn as one.
     """
     given = {"test": test, "baseline": baseline, "resamples": resamples, "together": together}
-    settings = OmegaConf.merge(load_defaults("compare"), given)
+    settings = cast(DictConfig, OmegaConf.merge(load_defaults("compare"), given))
     return ComparedRuns(compare_runs([str(folder) for folder in folders], settings))
 
 

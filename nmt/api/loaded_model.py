@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -46,10 +46,11 @@ class Model:
     """
 
     def __init__(self, settings: Mapping[str, Any]):
-        self._settings = _to_config(settings)
+        # search settings are null, so that those of the run count
+        self._settings = _merge(load_defaults("translate"), dict.fromkeys(SEARCH_KEYS) | dict(settings))
         self._runs, self._translator = load_translator(self._settings)
         self.folders: list[Path] = [run.folder for run in self._runs]
-        self.config: dict[str, Any] = OmegaConf.to_container(self._runs[0].config)  # type: ignore[assignment]
+        self.config = cast(dict[str, Any], OmegaConf.to_container(self._runs[0].config))
 
     def translate(self, lines: Sequence[str], *, traces: bool = False, **search: Any) -> list[Translation]:
         """Return the best translation of each line; that of a blank line is empty.
@@ -69,7 +70,7 @@ class Model:
         if isinstance(lines, str):
             raise UserError("translate(): takes a list of lines, not one text. Fix: translate([text])")
         _check(search, CALL_KEYS, "translate()")
-        config = OmegaConf.merge(self._settings, search, {"nbest": nbest})
+        config = _merge(self._settings, search | {"nbest": nbest})
         replace_unknown = make_replacer(self._runs[0], config.unknown)
         translated = self._translator.translate_lines(
             ((line, None) for line in lines),
@@ -111,7 +112,8 @@ class Model:
         """
         if not sources or not references:
             raise DataError("evaluate(): no sources or no references are given")
-        sets = [list(references)] if isinstance(references[0], str) else [list(lines) for lines in references]
+        one_set = isinstance(references[0], str)
+        sets = [list(map(str, lines)) for lines in ([references] if one_set else references)]
         if wrong := [len(lines) for lines in sets if len(lines) != len(sources)]:
             raise DataError(
                 f"evaluate(): {len(sources)} sources and {wrong[0]} references. Fix: give one reference for each source"
@@ -138,7 +140,5 @@ def _check(given: Mapping[str, Any], known: Sequence[str], call: str) -> None:
             raise ConfigurationError(problem)
 
 
-def _to_config(settings: Mapping[str, Any]) -> DictConfig:
-    """Return the settings of translate.yaml; search settings are null, so that those of the run count."""
-    defaults = load_defaults("translate")
-    return OmegaConf.merge(defaults, dict.fromkeys(SEARCH_KEYS), settings)
+def _merge(defaults: DictConfig, settings: Mapping[str, Any]) -> DictConfig:
+    return cast(DictConfig, OmegaConf.merge(defaults, settings))

@@ -455,7 +455,7 @@ def write_foreign_configuration(folder) -> str:
     (folder / "evil").mkdir()
     (folder / "evil" / "y.yaml").write_text(json.dumps(node))
     (folder / "evil" / "x.yaml").write_text("# @package _global_\n" + json.dumps({"callbacks": {"more": node}}))
-    return f"{'../' * len(ROOT.parts)}{folder}/evil".replace("//", "/")
+    return f"{'../' * len(CONF_DIR.parts)}{folder}/evil".replace("//", "/")
 
 
 @pytest.mark.parametrize("content", ["!!python/name:os.system", "[", "a: 1", "7", "\xff"])

@@ -1,0 +1,129 @@
+"""`from nmt import load, compare` gives what the commands give."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from commands import ROOT, TWO_STEPS, command
+
+from nmt import compare, load
+from nmt.errors import UserError
+from nmt.runs.trained_model import TrainedRun
+
+COVERAGE = ("attention=coverage", "size=tiny")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("python") / "run"
+    command("train", *TWO_STEPS, *COVERAGE, f"hydra.run.dir={folder}")
+    command("evaluate", f"run={folder}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pairs(run):
+    _, pairs = TrainedRun(str(run)).data([]).test_pairs()
+    return list(pairs)
+
+
+@pytest.fixture(scope="module")
+def model(run):
+    return load(run)
+
+
+def test_translations_are_those_of_the_command(run, model, pairs, tmp_path):
+    (tmp_path / "source").write_text("".join(f"{pair.source}\n" for pair in pairs[:5]) + "\n")
+    files = (f"input={tmp_path / 'source'}", f"output={tmp_path / 'out'}")
+    command("translate", f"run={run}", *files, "format=json", "nbest=2", "alignments=true", "beam=3")
+    written = [json.loads(line)["translations"] for line in (tmp_path / "out").read_text().splitlines()]
+    translated = model.translate_nbest([pair.source for pair in pairs[:5]], nbest=2, beam=3)
+    for expected, translations in zip(written[:5], translated, strict=True):
+        assert [one["text"] for one in expected] == [one.text for one in translations]
+        assert [one["words"] for one in expected] == [one.words for one in translations]
+        assert [[tuple(link) for link in one["links"]] for one in expected] == [one.links for one in translations]
+        np.testing.assert_allclose([one["score"] for one in expected], [one.score for one in translations], atol=1e-5)
+        np.testing.assert_allclose(expected[0]["alignment"], translations[0].alignment, atol=1e-4)
+    (blank,) = model.translate([" "])
+    assert (blank.text, blank.words, written[5]) == ("", [], [])
+
+
+def test_scores_of_a_test_set_are_those_of_the_command(run, model, pairs):
+    scores = json.loads((run / "test" / "scores.json").read_text())["scores"]
+    found = model.evaluate([pair.source for pair in pairs], [pair.target for pair in pairs])
+    assert found == pytest.approx({name: scores[name]["score"] for name in found}, abs=1e-4)
+
+
+def test_scores_of_given_translations_are_those_of_the_command(run, model, pairs, tmp_path):
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("".join(f"{getattr(pair, side)}\n" for pair in pairs))
+    done = command("evaluate", f"run={run}", f"score=[{tmp_path / 'source'},{tmp_path / 'target'}]")
+    scored = model.score([(pair.source, pair.target) for pair in pairs])
+    assert done.stdout.splitlines() == [f"{one.log_probability:.4f}\t{one.mean:.4f}" for one in scored]
+
+
+def test_an_ensemble_of_a_run_with_itself_translates_as_the_run(run, model, pairs):
+    sources = [pair.source for pair in pairs[:4]]
+    assert [str(one) for one in load(run, run).translate(sources)] == [str(one) for one in model.translate(sources)]
+
+
+def test_a_translation_draws_itself_and_its_traces(model, pairs):
+    (translation,) = model.translate([pairs[0].source], traces=True)
+    assert set(translation.traces) == {"coverage"}
+    axes = translation.plot().axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == translation.words
+    assert len(translation.plot("coverage").axes) == 2  # with its scale
+    page = translation._repr_html_()
+    assert page.startswith("<p>")
+    assert 'src="data:image/png;base64,iVBOR' in page
+
+
+def test_the_leaderboard_has_the_numbers_of_the_tables(run, tmp_path):
+    compared = compare([run], resamples=10)
+    row = compared.tables["systems"][0]
+    assert compared.leaderboard.loc[row["system"], "bleu"] == row["scores"]["bleu"]["mean"]
+    page = compared.save(tmp_path / "page.html")
+    assert json.loads(page.with_suffix(".json").read_text()) == compared.tables
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: load(), r"load\(\): no run is given. Fix: load\("),
+        (lambda model: load("nowhere"), "nowhere: no such folder"),
+        (lambda model: load("nowhere", dvice="cpu"), r"dvice: no such setting \(did you mean device\?\). Fix: choose"),
+        (lambda model: model.translate("a text"), r"takes a list of lines, not one text. Fix: translate\(\[text\]\)"),
+        (lambda model: model.translate(["a"], bean=3), r"bean: no such setting \(did you mean beam\?\)"),
+        (lambda model: model.translate(["a"], beam="ten"), "beam=ten: must be a number"),
+        (lambda model: model.translate(["a"], beam=0), "beam=0: must be at least 1"),
+        (lambda model: model.translate(["a"])[0].plot("coverage"), r"no such trace. Fix: translate\(..., traces="),
+        (lambda model: model.evaluate(["a"], ["b", "c"]), "1 sources and 2 references"),
+        (lambda model: model.evaluate([], []), "no sources"),
+        (lambda model: model.score([(" ", "b")]), "the source of pair 0 has no words. Fix: leave the pair out"),
+        (lambda model: compare([]), "nothing to compare"),
+    ],
+)  # fmt: skip
+def test_a_mistake_names_what_to_type(model, call, message):
+    with pytest.raises(UserError, match=message):
+        call(model)
+
+
+def test_the_documentation_runs_as_it_stands(run, tmp_path, monkeypatch, capsys):
+    (tmp_path / "outputs" / "demo").mkdir(parents=True)
+    for name in ("first", "second"):
+        (tmp_path / "outputs" / "demo" / name).symlink_to(run)
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    values: dict = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S):
+        exec(block, values)
+    assert {path.name for path in tmp_path.iterdir()} >= {"alignment.png", "coverage.png", "compare.html", "compare.md"}
+    assert "bleu" in capsys.readouterr().out
+
+
+def test_importing_the_package_does_not_import_torch():
+    program = "import sys, nmt; assert 'torch' not in sys.modules; nmt.load; assert 'torch' in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
