@@ -13,6 +13,7 @@ from nmt.data.corpus_cache import prepare
 from nmt.data.parallel_text import FilePairs, Sides
 from nmt.data.preprocessing import Preprocessing
 from nmt.errors import ConfigurationError, DataError
+from nmt.system import checksums
 
 PLAIN = Preprocessing(language="xx", normalize=False, tokenizer="none", lowercase=False)
 MOSES = Preprocessing(language="en", normalize=True, tokenizer="moses", lowercase=True)
@@ -135,6 +136,40 @@ def test_draft_of_a_killed_process_is_removed(tmp_path):
     shutil.move(folder, draft)  # as if the process was killed before the rename
     assert prepared(tmp_path).folder == folder
     assert not draft.exists()
+
+
+def overwrite_with_zeros(file: Path) -> None:
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def cut_in_half(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("damage", [overwrite_with_zeros, cut_in_half, Path.unlink])
+@pytest.mark.parametrize(
+    "name",
+    ["about.json", "checksums.json", "source.tokenizer.json", "train.source.numbers", "train.target.offsets.npy"],
+)
+def test_damaged_entry_is_named_and_prepared_again(tmp_path, caplog, damage, name):
+    folder = prepared(tmp_path).folder
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    damage(folder / name)
+    prepared(tmp_path)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [message.startswith(f"{folder}: ") and name in message for message in caplog.messages] == [True]
+
+
+def test_files_of_an_entry_are_on_the_disk_before_it_appears(tmp_path, monkeypatch):
+    synced = []
+
+    def record_sync(path):
+        synced.append(path.name)
+        assert [entry.suffix for entry in tmp_path.glob("cache/*/")] == [".draft"]
+
+    monkeypatch.setattr(checksums, "sync", record_sync)
+    folder = prepared(tmp_path).folder
+    assert {path.name for path in folder.iterdir()} | {f"{folder.name}.draft"} == set(synced)
 
 
 def test_processes_that_start_together_prepare_once(tmp_path):
