@@ -119,9 +119,7 @@ def prepare(
     settings = {
         "format": FORMAT,
         "libraries": {name: importlib.metadata.version(name) for name in ("tokenizers", "sacremoses")},
-        "train": train.identity(),
-        "valid": valid.identity(),
-        "tests": {name: pairs.identity() for name, pairs in sorted(tests.items())},
+        **_identify(train, valid, tests),
         "preprocessing": [
             {key: value for key, value in asdict(side).items() if value is not None} for side in preprocessing
         ],
@@ -139,6 +137,14 @@ def prepare(
                     log.warning("%s: %s, so this entry of the corpus cache is prepared again", folder, damage)
                 _write_entry(folder, settings, train, valid, tests, preprocessing, vocabulary)
     return PreparedCorpus(folder, preprocessing)
+
+
+def _identify(train: Pairs, valid: Pairs, tests: dict[str, Pairs]) -> dict[str, object]:
+    return {
+        "train": train.identity(),
+        "valid": valid.identity(),
+        "tests": {name: pairs.identity() for name, pairs in sorted(tests.items())},
+    }
 
 
 def _write_entry(
@@ -161,6 +167,11 @@ def _write_entry(
             leaks = LeakSearch({"valid": _read_word_pairs(draft, "valid")} | readable)
             about["train"] = _write_words(draft, "train", leaks.watch(pool.preprocess(train)))
             about["leaks"] = leaks.counts()
+        for split, identity in _identify(train, valid, tests).items():
+            if identity != settings[split]:  # or the entry would hold texts that its name does not stand for
+                raise DataError(
+                    f"data.{split}: a file was replaced while it was prepared. Fix: give the same command again"
+                )
         for split, pairs in (("train", train), ("valid", valid)):
             about[split]["blank_pairs_dropped"] += pairs.blank
             if not about[split]["pairs"]:

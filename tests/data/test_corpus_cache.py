@@ -11,6 +11,7 @@ import pytest
 from nmt.data import corpus_cache
 from nmt.data.corpus_cache import prepare
 from nmt.data.parallel_text import FilePairs, Sides
+from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
 from nmt.errors import ConfigurationError, DataError
 from nmt.system import checksums
@@ -118,6 +119,21 @@ def test_further_references_of_the_validation_text_are_stored_for_its_pairs(tmp_
 def test_bad_corpus_leaves_no_cache_entry(tmp_path):
     with pytest.raises(DataError, match=r"train\.tgt, line 2: empty"):
         prepared(tmp_path, train=[("a", "x"), ("b", "")])
+    assert [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"] == []
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "tests"])
+def test_file_replaced_while_it_is_prepared_is_an_error_and_leaves_no_cache_entry(tmp_path, monkeypatch, split):
+    replaced, preprocess = [], PreprocessPool.preprocess
+
+    def replace_first(pool, pairs):
+        if not replaced:
+            replaced.append(corpus(tmp_path, split, [("b", "y")]))
+        return preprocess(pool, pairs)
+
+    monkeypatch.setattr(PreprocessPool, "preprocess", replace_first)
+    with pytest.raises(DataError, match=rf"data\.{split}: a file was replaced while it was prepared\. Fix: give the"):
+        prepared(tmp_path, tests={"tests": [("a", "x")]})
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"] == []
 
 
