@@ -20,6 +20,7 @@ CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "pr
 COMPOSITION = ".hydra"  # as Hydra writes it; a copy lies beside the checkpoints
 CONFIG, OVERRIDES, CHOICES = f"{COMPOSITION}/config.yaml", f"{COMPOSITION}/overrides.yaml", f"{COMPOSITION}/hydra.yaml"
 METRICS, SUMMARY, SWEEP, SCORES = "metrics.csv", "summary.json", "sweep.json", "scores.json"
+LOCK = ".lock"  # of the training in a run's folder, and of the results in a test set's
 CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of damaged JSON
 

@@ -20,6 +20,7 @@ from nmt.runs.folder import (
     COMPOSITION,
     CONFIG,
     LAST,
+    LOCK,
     METRICS,
     PREVIOUS,
     SUMMARY,
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 NAME_ANOTHER = "name another folder"
 CHOICES = f"{NAME_ANOTHER}, or give resume=false to start again there, or resume=true to resume nevertheless"
 SHOWN = 4  # settings in an error message
-LOCK, EARLIER = ".lock", "earlier"
+EARLIER = "earlier"
 STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: these are the new run's, or open
 KEPT_ENTRIES = ("started", "id", "initialized_from", "code", "data", "matmul_precision")  # of a resumed run's summary
 
