@@ -1,6 +1,7 @@
 """A command in a folder that holds a run already: resume, start again, or refuse."""
 
 import json
+from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
@@ -9,11 +10,13 @@ from nmt.config.diff import find_changes
 from nmt.errors import UserError
 from nmt.runs.checkpoint_file import save_checkpoint
 from nmt.runs.code_fingerprint import code_version
+from nmt.training import resume
 from nmt.training.resume import (
     CompletedAlreadyError,
     EarlierTraining,
     check_other_data,
     find_earlier_training,
+    finish_putting_aside,
     lock_run_folder,
     put_aside,
     refuse_working_directory,
@@ -191,6 +194,30 @@ def test_resume_false_keeps_the_earlier_run(folder):
     assert (folder / "earlier.2" / "summary.json").is_file()
     with pytest.raises(UserError, match=r"resume=false would put ckpt_path=.* aside"):
         find_earlier_training(configuration(resume=False, ckpt_path=str(earlier / "checkpoints" / "last.ckpt")), folder)
+
+
+@pytest.mark.parametrize("killed_at", range(6))
+def test_a_run_is_put_aside_completely_after_a_kill_at_any_step(folder, monkeypatch, killed_at):
+    (folder / "metrics.csv").write_text("step\n7\n")
+    (folder / "test").mkdir()
+    files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    steps, rename, restore = [], Path.rename, resume.restore_composition
+
+    def kill_or(step, *arguments):
+        steps.append(step)
+        if len(steps) == killed_at + 1:
+            raise KeyboardInterrupt
+        step(*arguments)
+
+    monkeypatch.setattr(Path, "rename", lambda path, place: kill_or(rename, path, place))
+    monkeypatch.setattr(resume, "restore_composition", lambda path: kill_or(restore, path))
+    with pytest.raises(KeyboardInterrupt):
+        put_aside(folder)
+    finish_putting_aside(folder)
+    earlier = folder / "earlier.1"
+    assert {path.relative_to(earlier) for path in earlier.rglob("*") if path.is_file()} == files
+    assert sorted(path.name for path in folder.iterdir()) == [".hydra", "earlier.1"]
+    assert find_earlier_training(configuration(resume=False), folder) == EarlierTraining(starts_again=True)
 
 
 def test_a_run_that_started_from_another_resumes_from_its_own_checkpoint(folder, tmp_path_factory):
