@@ -9,12 +9,17 @@ A sweep's folder holds sweep.json and the folders of its jobs. Nothing here need
 
 import csv
 import json
+import logging
 import shutil
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from nmt.config.diff import is_within, override_key
+from nmt.system.checksums import CHECKSUMS, find_damage
+
+log = logging.getLogger(__name__)
 
 CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "previous.ckpt"
 COMPOSITION = ".hydra"  # as Hydra writes it; a copy lies beside the checkpoints
@@ -106,5 +111,18 @@ def _has_newer_weights(folder: Path, members: Any) -> bool:
 def restore_composition(folder: Path) -> None:
     """Restore the run's own .hydra, which Hydra has overwritten with that of a refused command."""
     copy = folder / CHECKPOINTS / COMPOSITION
-    if copy.is_dir():
-        shutil.copytree(copy, folder / COMPOSITION, dirs_exist_ok=True)
+    has_checksums = (copy / CHECKSUMS).is_file()  # copies of old runs have none
+    if has_checksums and (damage := find_damage(copy)):
+        _warn_of_damage(copy, damage)
+    elif copy.is_dir():
+        shutil.copytree(copy, folder / COMPOSITION, dirs_exist_ok=True, ignore=shutil.ignore_patterns(CHECKSUMS))
+
+
+@cache  # because a refused command restores twice
+def _warn_of_damage(copy: Path, damage: str) -> None:
+    log.warning(
+        "%s: %s, so %s keeps the settings of this command. Fix: the command that trained the run writes them again",
+        copy,
+        damage,
+        COMPOSITION,
+    )

@@ -27,6 +27,7 @@ from nmt.runs.folder import (
     read_summary,
     restore_composition,
 )
+from nmt.system.checksums import write_checksums
 from nmt.system.locks import lock_file
 from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.system.slurm import is_requeued
@@ -312,4 +313,6 @@ def _is_another_run(path: Path) -> bool:
 def keep_composition(folder: Path) -> None:
     """Copy .hydra beside the checkpoints, because a refused command overwrites it."""
     if (folder / COMPOSITION).is_dir():
-        shutil.copytree(folder / COMPOSITION, folder / CHECKPOINTS / COMPOSITION, dirs_exist_ok=True)
+        copy = folder / CHECKPOINTS / COMPOSITION
+        shutil.copytree(folder / COMPOSITION, copy, dirs_exist_ok=True)
+        write_checksums(copy)

@@ -10,6 +10,7 @@ from nmt.config.diff import find_changes
 from nmt.errors import UserError
 from nmt.runs.checkpoint_file import save_checkpoint
 from nmt.runs.code_fingerprint import code_version
+from nmt.runs.folder import restore_composition
 from nmt.training import resume
 from nmt.training.resume import (
     CompletedAlreadyError,
@@ -17,6 +18,7 @@ from nmt.training.resume import (
     check_other_data,
     find_earlier_training,
     finish_putting_aside,
+    keep_composition,
     lock_run_folder,
     put_aside,
     refuse_working_directory,
@@ -108,6 +110,22 @@ def test_every_refused_command_restores_the_composition(folder, changes, message
     with pytest.raises(UserError, match=message):
         find_earlier_training(configuration(**changes), folder)
     assert (folder / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
+
+
+@pytest.mark.parametrize("damage", ["", "- seed", "\0" * 9])
+def test_a_damaged_copy_of_the_composition_is_named_and_not_restored(folder, caplog, damage):
+    keep_composition(folder)
+    overrides, copy = (place / ".hydra" / "overrides.yaml" for place in (folder, folder / "checkpoints"))
+    overrides.write_text("- dropout=0.3\n")
+    restore_composition(folder)
+    assert overrides.read_text() == "- seed=1\n"
+    assert [path.name for path in overrides.parent.iterdir()] == ["overrides.yaml"]
+    copy.write_text(damage)
+    overrides.write_text("- dropout=0.3\n")
+    restore_composition(folder)
+    assert overrides.read_text() == "- dropout=0.3\n"
+    message = f"{copy.parent}: overrides.yaml is damaged, so .hydra keeps the settings of this command. Fix: "
+    assert [text.startswith(message) for text in caplog.messages] == [True]
 
 
 def test_a_run_resumed_with_other_settings_is_marked(folder):
