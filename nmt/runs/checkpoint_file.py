@@ -51,7 +51,8 @@ class CheckpointContent(TypedDict, total=False):
     # for resuming: entries that training/last_checkpoint.py adds
     progress: Progress
     ended: bool  # training had stopped early
-    validations: int | None  # rows of validations in metrics.csv
+    validations: int  # rows of validations in metrics.csv
+    rows: int  # rows of metrics.csv up to this step
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

@@ -56,15 +56,15 @@ def jobs_of(sweep: Path) -> set[Path]:
 def read_metrics(path: Path) -> list[dict[str, str]]:
     """Return the rows of a metrics.csv; none if there is no such file."""
     try:
-        return parse_metrics(path.read_text(encoding="utf-8"))
+        return parse_metrics(path.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
         return []
 
 
 def parse_metrics(text: str) -> list[dict[str, str]]:
-    """Return the rows of metrics.csv, without an unfinished last line and lines left blank by a power failure."""
+    """Return the rows of metrics.csv, without an unfinished last line and lines with zeros of a power failure."""
     complete, _, _ = text.rpartition("\n")
-    return list(csv.DictReader(line for line in complete.splitlines() if line.strip("\0")))
+    return list(csv.DictReader(line for line in complete.splitlines() if "\0" not in line))
 
 
 def name_of_test(test: Any) -> str:
