@@ -67,7 +67,7 @@ def evaluate_test_set(settings: DictConfig, data_overrides: list[str]) -> None:
     """Evaluate a run, and print sentences and scores."""
     from nmt.evaluation.run_evaluation import evaluate
 
-    evaluation = evaluate(settings, data_overrides)
+    evaluation = evaluate(settings, data_overrides, heatmaps=0 if settings.as_json else settings.show)
     scores = evaluation.scores
     if settings.as_json:
         print_json(scores)
@@ -153,8 +153,8 @@ def print_frequency_table(buckets: list[dict[str, Any]]) -> None:
 
 
 def print_sentences(evaluation: "Evaluation", count: int) -> None:
-    """Print the first sentences with their links, and draw their alignments."""
-    from nmt.evaluation.result_files import write_heatmap
+    """Print the first sentences with their links, and name the drawings of their alignments."""
+    from nmt.evaluation.result_files import name_heatmap
     from nmt.translate.alignment import link_words
 
     pairs, translations = evaluation.test.pairs[:count], evaluation.translated.translations
@@ -166,5 +166,5 @@ def print_sentences(evaluation: "Evaluation", count: int) -> None:
         print(f"\nsource       {pair.source}\nreference    {pair.target}\ntranslation  {translation.text}")
         print(f"alignment    {links}")
         if translation.alignment.size:
-            print(f"heatmap      {write_heatmap(evaluation.folder, number, translation)}")
+            print(f"heatmap      {evaluation.folder / name_heatmap(number)}")
     print()

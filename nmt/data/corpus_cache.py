@@ -2,12 +2,14 @@
 
 The name of a cache entry is a hash of all settings and texts that decide its content. A process writes the entry as a
 draft and renames it, under a lock. So one of several processes prepares it, the others wait, and none sees half of it.
+An entry holds the checksums of its files. Each opening compares them, and a damaged entry is prepared again.
 Text streams through in blocks, so memory does not grow with the corpus.
 """
 
 import hashlib
 import importlib.metadata
 import json
+import logging
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -24,8 +26,11 @@ from nmt.data.preprocessing import Language
 from nmt.data.text_files import split_into_blocks
 from nmt.data.vocabulary import UNKNOWN, Vocabulary
 from nmt.errors import ConfigurationError, DataError
-from nmt.system.files import check_writable
+from nmt.system.checksums import find_damage, write_checksums
+from nmt.system.files import check_writable, sync
 from nmt.system.locks import lock_file
+
+log = logging.getLogger(__name__)
 
 FORMAT = 3  # of the cache entries; raise it when their content changes
 
@@ -93,7 +98,7 @@ class PreparedCorpus:
 
     def valid_references(self) -> list[list[str]]:
         """Return the preprocessed translations of the validation text: its target side, then further references."""
-        count = self.about["valid"].get("further_references", 0)  # old entries do not have it
+        count = self.about["valid"]["further_references"]
         further = [_read_lines(self.folder / f"valid.reference_{number}.words") for number in range(count)]
         return [self.words("valid", "target"), *further]
 
@@ -114,9 +119,7 @@ def prepare(
     settings = {
         "format": FORMAT,
         "libraries": {name: importlib.metadata.version(name) for name in ("tokenizers", "sacremoses")},
-        "train": train.identity(),
-        "valid": valid.identity(),
-        "tests": {name: pairs.identity() for name, pairs in sorted(tests.items())},
+        **_identify(train, valid, tests),
         "preprocessing": [
             {key: value for key, value in asdict(side).items() if value is not None} for side in preprocessing
         ],
@@ -124,13 +127,24 @@ def prepare(
     }
     key = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=10).hexdigest()
     folder = cache / key
-    if not folder.exists():
+    # all checksums are compared, because that is cheap: the ids are smaller than the texts, which each start digests
+    if find_damage(folder):
         check_writable(cache, f"data.cache={cache}", ". Fix: data.cache=FOLDER, or set NMT_CACHE in the environment")
         message = f"another process prepares these texts in {folder}; waiting for it"
         with lock_file(cache / f"{key}.lock", message=message):
-            if not folder.exists():
+            if damage := find_damage(folder):  # another process may have written it meanwhile
+                if folder.exists():
+                    log.warning("%s: %s, so this entry of the corpus cache is prepared again", folder, damage)
                 _write_entry(folder, settings, train, valid, tests, preprocessing, vocabulary)
     return PreparedCorpus(folder, preprocessing)
+
+
+def _identify(train: Pairs, valid: Pairs, tests: dict[str, Pairs]) -> dict[str, object]:
+    return {
+        "train": train.identity(),
+        "valid": valid.identity(),
+        "tests": {name: pairs.identity() for name, pairs in sorted(tests.items())},
+    }
 
 
 def _write_entry(
@@ -153,6 +167,11 @@ def _write_entry(
             leaks = LeakSearch({"valid": _read_word_pairs(draft, "valid")} | readable)
             about["train"] = _write_words(draft, "train", leaks.watch(pool.preprocess(train)))
             about["leaks"] = leaks.counts()
+        for split, identity in _identify(train, valid, tests).items():
+            if identity != settings[split]:  # or the entry would hold texts that its name does not stand for
+                raise DataError(
+                    f"data.{split}: a file was replaced while it was prepared. Fix: give the same command again"
+                )
         for split, pairs in (("train", train), ("valid", valid)):
             about[split]["blank_pairs_dropped"] += pairs.blank
             if not about[split]["pairs"]:
@@ -165,10 +184,13 @@ def _write_entry(
             (draft / f"train.{side}.words").unlink()
         text = json.dumps({"settings": settings} | about, indent=2, ensure_ascii=False)
         (draft / "about.json").write_text(text, encoding="utf-8")
+        write_checksums(draft)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
+    shutil.rmtree(folder, ignore_errors=True)  # a damaged entry
     draft.rename(folder)
+    sync(folder.parent)
 
 
 def _read_tests(

@@ -226,7 +226,7 @@ def _log_statistics(folder: Path) -> None:
             100 * counts["target_unknown_rate"],
             counts["blank_pairs_dropped"],
         )
-    for name, reason in about.get("unread_tests", {}).items():  # old entries do not have it
+    for name, reason in about["unread_tests"].items():
         log.warning("%s: cannot be read, so leaks into the training text were not checked: %s", name, reason)
     for name, leak in about["leaks"].items():
         if leak["source_in_train"] or leak["target_in_train"]:

@@ -2,7 +2,6 @@
 
 import codecs
 import gzip
-import hashlib
 import io
 import zlib
 from collections.abc import Iterable, Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nmt.errors import DataError, NoFileError
+from nmt.system.checksums import digest_file
 
 MAX_LINE_CHARACTERS = 20_000  # a longer line shows that the file does not have one sentence a line
 MAX_LINE_BYTES = 8 * MAX_LINE_CHARACTERS  # read at once, because a small archive may contain a line of gigabytes
@@ -142,8 +142,7 @@ class _ZstdReader(io.RawIOBase):
 def file_identity(path: Path) -> str:
     """Return a digest of a file's content; the name does not matter."""
     try:
-        with open(path, "rb") as stream:
-            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        return digest_file(path)
     except FileNotFoundError:
         raise NoFileError(path) from None
     except (OSError, ValueError) as error:

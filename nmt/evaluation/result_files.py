@@ -14,9 +14,10 @@ from nmt.evaluation.attention_alignment import AlignmentScores, mark_gold
 from nmt.evaluation.mechanism_page import render_mechanism
 from nmt.evaluation.test_set import TestSet
 from nmt.evaluation.translated_set import TranslatedSet
-from nmt.runs.folder import SCORES
+from nmt.runs.folder import LOCK, SCORES
 from nmt.runs.trained_model import TrainedRun
 from nmt.system.files import dump_json, write_json, write_text
+from nmt.system.locks import lock_file
 from nmt.translate.alignment import format_pharaoh, link_words
 from nmt.translate.text_translator import Translation
 
@@ -46,14 +47,26 @@ def write_results(
     alignments: AlignmentScores | None,
     scores: dict[str, Any],
     figures: dict[str, Any] | None = None,
+    *,
+    heatmaps: int = 0,
 ) -> None:
-    """Replace all result files of a folder, or none if writing fails; `figures` is the content of mechanism.json.
+    """Replace all result files of a folder, or none if writing fails. One process at a time replaces them.
 
-    scores.json comes last: if it exists, all other files are complete.
+    scores.json goes first and comes last: if it exists, all files are of one evaluation.
+
+    Args:
+        folder: The folder.
+        test: The test set.
+        translated: Its translations.
+        alignments: Its forced alignments, if it has gold links.
+        scores: The content of scores.json.
+        figures: The content of mechanism.json.
+        heatmaps: Draw the alignments of so many translations, the first ones.
     """
     links = (format_pharaoh(link_words(translation.word_alignment())) for translation in translated.translations)
     references = zip(*test.references, strict=True)
-    with TemporaryDirectory(dir=folder, prefix=".") as drafts:
+    message = f"{folder}: another process writes its results there; waiting for it"
+    with lock_file(folder / LOCK, message=message), TemporaryDirectory(dir=folder, prefix=".") as drafts:
         draft = Path(drafts)
         _write_lines(draft / "hypotheses.txt", translated.texts)
         _write_lines(draft / "links.txt", links)
@@ -69,6 +82,9 @@ def write_results(
             title = f"{folder.parent.name}, {test.name}: what the mechanism does"
             page = render_mechanism(title, figures, translated.translations[:DRAWN])
             write_text(draft / "mechanism.html", page)
+        for number, translation in enumerate(translated.translations[:heatmaps]):
+            if translation.alignment.size:
+                _draw_heatmap(draft / name_heatmap(number), translation)
         write_json(draft / SCORES, scores)
         for old in (folder / SCORES, *(path for name in OPTIONAL for path in folder.glob(name))):
             old.unlink(missing_ok=True)
@@ -76,13 +92,15 @@ def write_results(
             path.replace(folder / path.name)
 
 
-def write_heatmap(folder: Path, number: int, translation: Translation) -> Path:
-    """Draw the alignment of a translation as alignment_NUMBER.png, and return the path."""
+def name_heatmap(number: int) -> str:
+    """Return the name of the file with the alignment of a translation."""
+    return f"alignment_{number}.png"
+
+
+def _draw_heatmap(path: Path, translation: Translation) -> None:
     from nmt.evaluation.heatmap import draw_heatmap  # imported here, because matplotlib is slow to import
 
-    path = folder / f"alignment_{number}.png"
     draw_heatmap(translation.source, translation.target, translation.alignment).savefig(path, dpi=150)
-    return path
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -57,8 +57,8 @@ def evaluate_run(folder: Path, config: DictConfig) -> None:
     log.info("%s: bleu %.2f, chrf %.2f, in %s/%s/", scores["test"], bleu, chrf, scores["run"], scores["test"])
 
 
-def evaluate(settings: DictConfig, data_overrides: list[str]) -> Evaluation:
-    """Evaluate the run or the ensemble that settings name."""
+def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int = 0) -> Evaluation:
+    """Evaluate the run or the ensemble of the settings; draw the alignments of the first `heatmaps` sentences."""
     # everything that can be wrong is checked before the search, because that may take hours
     check_data_overrides(data_overrides)
     runs, translator = load_translator(settings)
@@ -91,7 +91,8 @@ def evaluate(settings: DictConfig, data_overrides: list[str]) -> Evaluation:
         "data_overrides": data_overrides,
         "alignment_counts": _format_rows(alignments.counts) if alignments else None,
     }
-    write_results(folder, test, translated, alignments, scores, _describe_mechanism(test, translated, settings))
+    figures = _describe_mechanism(test, translated, settings)
+    write_results(folder, test, translated, alignments, scores, figures, heatmaps=heatmaps)
     return Evaluation(test, translated, scores, folder)
 
 

@@ -3,7 +3,6 @@
 A checkpoint alone is enough to translate with and to resume from. It holds plain containers and tensors only.
 """
 
-import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from nmt.errors import CheckpointError, UserError, first_line
 from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, read_summary
-from nmt.system.files import atomic_write
+from nmt.system.files import atomic_write, sync
 
 
 class ModelRecord(TypedDict):
@@ -52,7 +51,8 @@ class CheckpointContent(TypedDict, total=False):
     # for resuming: entries that training/last_checkpoint.py adds
     progress: Progress
     ended: bool  # training had stopped early
-    validations: int | None  # rows of validations in metrics.csv
+    validations: int  # rows of validations in metrics.csv
+    rows: int  # rows of metrics.csv up to this step
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -101,8 +101,7 @@ def save_checkpoint(content: Mapping[str, Any], path: Path, before: Path | None 
         with atomic_write(path) as draft:
             with draft.open("wb") as file:
                 torch.save(content, file)
-                file.flush()
-                os.fsync(file.fileno())
+            sync(draft)
             if before is not None and path.exists():
                 path.replace(before)
     except (OSError, RuntimeError) as error:
@@ -112,9 +111,7 @@ def save_checkpoint(content: Mapping[str, Any], path: Path, before: Path | None 
         raise UserError(
             f"{path}: cannot be written ({cause.strerror}). Fix: give the same command again once it can be"
         ) from error
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
+    sync(path.parent)
 
 
 def locate_checkpoint(path: Path) -> tuple[Path, Path]:

@@ -9,17 +9,23 @@ A sweep's folder holds sweep.json and the folders of its jobs. Nothing here need
 
 import csv
 import json
+import logging
 import shutil
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from nmt.config.diff import is_within, override_key
+from nmt.system.checksums import CHECKSUMS, find_damage
+
+log = logging.getLogger(__name__)
 
 CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "previous.ckpt"
 COMPOSITION = ".hydra"  # as Hydra writes it; a copy lies beside the checkpoints
 CONFIG, OVERRIDES, CHOICES = f"{COMPOSITION}/config.yaml", f"{COMPOSITION}/overrides.yaml", f"{COMPOSITION}/hydra.yaml"
 METRICS, SUMMARY, SWEEP, SCORES = "metrics.csv", "summary.json", "sweep.json", "scores.json"
+LOCK = ".lock"  # of the training in a run's folder, and of the results in a test set's
 CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of damaged JSON
 
@@ -50,15 +56,15 @@ def jobs_of(sweep: Path) -> set[Path]:
 def read_metrics(path: Path) -> list[dict[str, str]]:
     """Return the rows of a metrics.csv; none if there is no such file."""
     try:
-        return parse_metrics(path.read_text(encoding="utf-8"))
+        return parse_metrics(path.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
         return []
 
 
 def parse_metrics(text: str) -> list[dict[str, str]]:
-    """Return the rows of metrics.csv, without an unfinished last line and lines left blank by a power failure."""
+    """Return the rows of metrics.csv, without an unfinished last line and lines with zeros of a power failure."""
     complete, _, _ = text.rpartition("\n")
-    return list(csv.DictReader(line for line in complete.splitlines() if line.strip("\0")))
+    return list(csv.DictReader(line for line in complete.splitlines() if "\0" not in line))
 
 
 def name_of_test(test: Any) -> str:
@@ -105,5 +111,18 @@ def _has_newer_weights(folder: Path, members: Any) -> bool:
 def restore_composition(folder: Path) -> None:
     """Restore the run's own .hydra, which Hydra has overwritten with that of a refused command."""
     copy = folder / CHECKPOINTS / COMPOSITION
-    if copy.is_dir():
-        shutil.copytree(copy, folder / COMPOSITION, dirs_exist_ok=True)
+    has_checksums = (copy / CHECKSUMS).is_file()  # copies of old runs have none
+    if has_checksums and (damage := find_damage(copy)):
+        _warn_of_damage(copy, damage)
+    elif copy.is_dir():
+        shutil.copytree(copy, folder / COMPOSITION, dirs_exist_ok=True, ignore=shutil.ignore_patterns(CHECKSUMS))
+
+
+@cache  # because a refused command restores twice
+def _warn_of_damage(copy: Path, damage: str) -> None:
+    log.warning(
+        "%s: %s, so %s keeps the settings of this command. Fix: the command that trained the run writes them again",
+        copy,
+        damage,
+        COMPOSITION,
+    )

@@ -39,6 +39,15 @@ def dump_json(content: Any, **layout: Any) -> str:
     return json.dumps(make_json_safe(content), ensure_ascii=False, allow_nan=False, **layout)
 
 
+def sync(path: Path) -> None:
+    """Write a file, or the names in a folder, out to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def check_writable(folder: Path, setting: str, hint: str = "") -> None:
     """Make a folder if there is none, and check that files can be written there, before hours of work.
 

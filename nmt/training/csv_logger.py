@@ -5,6 +5,8 @@ Lightning's own CSV logger starts the file again on resume, and keeps rows in me
 
 import csv
 import io
+import logging
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.runs.folder import read_metrics
 from nmt.system.files import write_text
+
+log = logging.getLogger(__name__)
 
 FIRST = ("step", "epoch")
 
@@ -45,17 +49,31 @@ class CsvLogger(Logger):
         """Write nothing, because .hydra/config.yaml holds the settings."""
 
     @rank_zero_only
-    def keep_until(self, step: int, *, validations: int | None = None) -> None:
-        """Drop the rows that a resumed run logs again: those after `step`, and all but the first `validations`."""
-        rows = read_metrics(self.path)
+    def keep_until(self, step: int, *, validations: int | None = None, count: int = 0) -> None:
+        """Drop the rows that a resumed run logs again: those after `step`, and all but the first `validations`.
+
+        Of a damaged file, the rows that can be read are kept. A copy and a warning remain if fewer than `count` are.
+        """
+        rows = [row for row in read_metrics(self.path) if _is_complete(row)]
         self.columns = list(rows[0]) if rows else []
         of_validations = [number for number, row in enumerate(rows) if _is_of_validation(row)]
         repeated = set() if validations is None else set(of_validations[validations:])
-        self._rewrite([row for number, row in enumerate(rows) if int(row["step"]) <= step and number not in repeated])
+        kept = [row for number, row in enumerate(rows) if int(row["step"]) <= step and number not in repeated]
+        if len(kept) < count:
+            log.warning("%s: was damaged or removed, and %d of %d rows are lost", self.path, count - len(kept), count)
+            copy = self.path.with_name(f"{self.path.name}.damaged")
+            if self.path.exists() and not copy.exists():  # a run killed before its next checkpoint comes here again
+                shutil.copyfile(self.path, copy)
+                log.warning("the damaged file is kept as %s", copy)
+        self._rewrite(kept)
 
     def validations(self) -> int:
         """Return the number of validations logged."""
         return sum(map(_is_of_validation, read_metrics(self.path)))
+
+    def count_until(self, step: int) -> int:
+        """Return the number of rows up to a step."""
+        return sum(int(row["step"]) <= step for row in read_metrics(self.path))
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -77,6 +95,11 @@ class CsvLogger(Logger):
         text = io.StringIO()
         csv.DictWriter(text, self.columns, restval="", lineterminator="\n").writerows(rows)
         return text.getvalue()
+
+
+def _is_complete(row: Mapping[str | None, Any]) -> bool:
+    """Return whether a row has a step and no more values than the table has columns."""
+    return (row.get("step") or "").isdecimal() and None not in row
 
 
 def _is_of_validation(row: Mapping[str, Any]) -> bool:

@@ -51,6 +51,7 @@ from nmt.training.resume import (
     EarlierTraining,
     check_other_data,
     find_earlier_training,
+    finish_putting_aside,
     lock_run_folder,
     put_aside,
     refuse_working_directory,
@@ -95,6 +96,7 @@ def train(config: DictConfig) -> float | None:
     folder = Path(HydraConfig.get().runtime.output_dir)
     refuse_working_directory(folder, Path(HydraConfig.get().runtime.cwd))
     with lock_run_folder(folder):
+        finish_putting_aside(folder)
         plan = resolve_run(config, folder)
         if plan.completed is not None:
             return score_completed(plan)

@@ -132,7 +132,9 @@ class LastCheckpoint(Checkpoint):
         seconds = self.seconds_before + time.monotonic() - self.started
         checkpoint["progress"] = {"seconds": seconds, "metrics": self.metrics_before | metrics}
         checkpoint["ended"] = lightning.stops_early(trainer)
-        checkpoint["validations"] = max((logger.validations() for logger in _csv_loggers(trainer)), default=None)
+        for logger in _csv_loggers(trainer):
+            checkpoint["validations"] = logger.validations()
+            checkpoint["rows"] = logger.count_until(lightning.logged_steps(checkpoint))
         if self.interrupts_validation:
             lightning.repeat_validation_on_resume(checkpoint)
 
@@ -150,7 +152,8 @@ class LastCheckpoint(Checkpoint):
             same_limits = not find_changes(checkpoint["nmt"]["config"], pl_module.record["config"])
             self.had_stopped_early = checkpoint.get("ended", False) and same_limits
             for logger in _csv_loggers(trainer):
-                logger.keep_until(lightning.logged_steps(checkpoint), validations=checkpoint.get("validations"))
+                step, rows = lightning.logged_steps(checkpoint), checkpoint.get("rows", 0)  # old checkpoints have none
+                logger.keep_until(step, validations=checkpoint.get("validations"), count=rows)
 
     def _is_due(self, trainer: Trainer) -> bool:
         """Return whether a checkpoint was postponed, or is due by the steps or the clock of the first rank."""

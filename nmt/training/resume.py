@@ -20,12 +20,14 @@ from nmt.runs.folder import (
     COMPOSITION,
     CONFIG,
     LAST,
+    LOCK,
     METRICS,
     PREVIOUS,
     SUMMARY,
     read_summary,
     restore_composition,
 )
+from nmt.system.checksums import write_checksums
 from nmt.system.locks import lock_file
 from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.system.slurm import is_requeued
@@ -35,7 +37,8 @@ log = logging.getLogger(__name__)
 NAME_ANOTHER = "name another folder"
 CHOICES = f"{NAME_ANOTHER}, or give resume=false to start again there, or resume=true to resume nevertheless"
 SHOWN = 4  # settings in an error message
-LOCK, EARLIER = ".lock", "earlier"
+EARLIER = "earlier"
+BEGUN = f"{EARLIER}.begun"  # a run that is being put aside
 STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: these are the new run's, or open
 KEPT_ENTRIES = ("started", "id", "initialized_from", "code", "data", "matmul_precision")  # of a resumed run's summary
 
@@ -279,16 +282,25 @@ def _rename(path: Path, new: Path) -> None:
 @rank_zero_only
 def put_aside(folder: Path) -> None:
     """Move the run in a folder into earlier.1, earlier.2, … below it, where it can be opened as before."""
-    if not _holds_a_run(folder):
+    if _holds_a_run(folder):
+        (folder / BEGUN).mkdir()
+        finish_putting_aside(folder)
+
+
+@rank_zero_only
+def finish_putting_aside(folder: Path) -> None:
+    """Move what a killed command left of a run that it put aside, so that no run lies in two places."""
+    begun = folder / BEGUN
+    if not begun.is_dir():
         return
     paths = [path for path in folder.iterdir() if path.name not in STAYS and not _is_another_run(path)]
+    for path in paths:
+        path.rename(begun / path.name)
+    restore_composition(begun)
     number = 1
     while (aside := folder / f"{EARLIER}.{number}").exists():
         number += 1
-    aside.mkdir()
-    for path in paths:
-        path.rename(aside / path.name)
-    restore_composition(aside)
+    begun.rename(aside)
     log.info("started again; the earlier run is now in %s", aside)
 
 
@@ -301,4 +313,6 @@ def _is_another_run(path: Path) -> bool:
 def keep_composition(folder: Path) -> None:
     """Copy .hydra beside the checkpoints, because a refused command overwrites it."""
     if (folder / COMPOSITION).is_dir():
-        shutil.copytree(folder / COMPOSITION, folder / CHECKPOINTS / COMPOSITION, dirs_exist_ok=True)
+        copy = folder / CHECKPOINTS / COMPOSITION
+        shutil.copytree(folder / COMPOSITION, copy, dirs_exist_ok=True)
+        write_checksums(copy)

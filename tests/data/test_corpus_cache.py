@@ -11,8 +11,10 @@ import pytest
 from nmt.data import corpus_cache
 from nmt.data.corpus_cache import prepare
 from nmt.data.parallel_text import FilePairs, Sides
+from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
 from nmt.errors import ConfigurationError, DataError
+from nmt.system import checksums
 
 PLAIN = Preprocessing(language="xx", normalize=False, tokenizer="none", lowercase=False)
 MOSES = Preprocessing(language="en", normalize=True, tokenizer="moses", lowercase=True)
@@ -120,6 +122,21 @@ def test_bad_corpus_leaves_no_cache_entry(tmp_path):
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"] == []
 
 
+@pytest.mark.parametrize("split", ["train", "valid", "tests"])
+def test_file_replaced_while_it_is_prepared_is_an_error_and_leaves_no_cache_entry(tmp_path, monkeypatch, split):
+    replaced, preprocess = [], PreprocessPool.preprocess
+
+    def replace_first(pool, pairs):
+        if not replaced:
+            replaced.append(corpus(tmp_path, split, [("b", "y")]))
+        return preprocess(pool, pairs)
+
+    monkeypatch.setattr(PreprocessPool, "preprocess", replace_first)
+    with pytest.raises(DataError, match=rf"data\.{split}: a file was replaced while it was prepared\. Fix: give the"):
+        prepared(tmp_path, tests={"tests": [("a", "x")]})
+    assert [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"] == []
+
+
 def test_error_names_the_key_of_a_cache_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     message = (
@@ -135,6 +152,40 @@ def test_draft_of_a_killed_process_is_removed(tmp_path):
     shutil.move(folder, draft)  # as if the process was killed before the rename
     assert prepared(tmp_path).folder == folder
     assert not draft.exists()
+
+
+def overwrite_with_zeros(file: Path) -> None:
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def cut_in_half(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("damage", [overwrite_with_zeros, cut_in_half, Path.unlink])
+@pytest.mark.parametrize(
+    "name",
+    ["about.json", "checksums.json", "source.tokenizer.json", "train.source.numbers", "train.target.offsets.npy"],
+)
+def test_damaged_entry_is_named_and_prepared_again(tmp_path, caplog, damage, name):
+    folder = prepared(tmp_path).folder
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    damage(folder / name)
+    prepared(tmp_path)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [message.startswith(f"{folder}: ") and name in message for message in caplog.messages] == [True]
+
+
+def test_files_of_an_entry_are_on_the_disk_before_it_appears(tmp_path, monkeypatch):
+    synced = []
+
+    def record_sync(path):
+        synced.append(path.name)
+        assert [entry.suffix for entry in tmp_path.glob("cache/*/")] == [".draft"]
+
+    monkeypatch.setattr(checksums, "sync", record_sync)
+    folder = prepared(tmp_path).folder
+    assert {path.name for path in folder.iterdir()} | {f"{folder.name}.draft"} == set(synced)
 
 
 def test_processes_that_start_together_prepare_once(tmp_path):

@@ -2,6 +2,8 @@
 
 import errno
 import json
+from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ def test_result_files_come_from_one_evaluation_or_stay_as_they_were(tmp_path, mo
     for name in earlier:
         (tmp_path / name).touch()
     result_files.write_results(tmp_path, test, translated, None, {"beam": 5})
-    names = ["alignments.npz", "hypotheses.txt", "links.txt", "scores.json", "sentences.jsonl"]
+    names = [".lock", "alignments.npz", "hypotheses.txt", "links.txt", "scores.json", "sentences.jsonl"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
@@ -34,6 +36,38 @@ def test_result_files_come_from_one_evaluation_or_stay_as_they_were(tmp_path, mo
     with pytest.raises(OSError, match="No space left"):
         result_files.write_results(tmp_path, test, two_lines, None, {"beam": 1})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_files_of_two_evaluations_at_once_are_not_mixed(tmp_path, monkeypatch):
+    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
+    replace, others = Path.replace, []
+
+    def write(text):
+        translation = Translation.empty()._replace(text=text)
+        translated = TranslatedSet([translation], [text], in_parts=0, empty=1, seconds=1.0)
+        result_files.write_results(tmp_path, test, translated, None, {"text": text})
+
+    def start_another(path, place):
+        if place == tmp_path / "hypotheses.txt" and not others:  # when the first one has replaced some files
+            others.append(Thread(target=write, args=["second"]))
+            others[0].start()
+            others[0].join(1.0)
+        return replace(path, place)
+
+    monkeypatch.setattr(Path, "replace", start_another)
+    write("first")
+    others[0].join()
+    files = [(tmp_path / name).read_text() for name in ("hypotheses.txt", "sentences.jsonl", "scores.json")]
+    assert ["second" in text for text in files] == [True] * 3
+
+
+def test_heatmaps_are_replaced_with_the_other_files(tmp_path):
+    test = test_set.TestSet("test", [SentencePair("a", "b")] * 3, [["b"] * 3], None, 0)
+    shown = Translation.empty()._replace(source=["a"], target=["b"], alignment=np.ones((1, 1)))
+    translated = TranslatedSet([shown, Translation.empty(), shown], [""] * 3, in_parts=0, empty=1, seconds=1.0)
+    for heatmaps, names in ((3, ["alignment_0.png", "alignment_2.png"]), (1, ["alignment_0.png"])):
+        result_files.write_results(tmp_path, test, translated, None, {}, heatmaps=heatmaps)
+        assert sorted(path.name for path in tmp_path.glob("*.png")) == names
 
 
 def test_traces_are_kept_by_name_and_number_and_read_without_pickle(tmp_path):

@@ -70,6 +70,42 @@ def test_an_unfinished_line_is_dropped(path):
     assert [row["step"] for row in rows(path)] == ["9", "19", "19", "29"]
 
 
+def overwrite(content: bytes, start: int, stop: int) -> bytes:
+    return content[:start] + bytes(stop - start) + content[stop:]
+
+
+@pytest.mark.parametrize(
+    ("damage", "steps"),
+    [
+        (lambda content: content[:45], ["9"]),
+        (lambda content: b"", []),
+        (lambda content: bytes(len(content)), []),
+        (lambda content: overwrite(content, 0, 10), []),  # the head of the table
+        (lambda content: overwrite(content, 45, 50), ["9", "19", "29"]),
+        (lambda content: content.replace(b"19,0,2.5,\n", b"19,0,2.5,"), ["9", "29"]),
+        (lambda content: content.replace(b"19,0,2.5", b"\xff\xfe,0,2.5"), ["9", "19", "29"]),
+        (None, []),
+    ],
+)
+def test_lost_rows_are_counted_and_the_damaged_file_is_kept(path, caplog, damage, steps):
+    log, content = CsvLogger(str(path)), path.read_bytes()
+    count = log.count_until(29)
+    log.keep_until(29, count=count)
+    assert (count, path.read_bytes(), caplog.messages) == (4, content, [])
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage(content))
+    log.keep_until(29, count=count)
+    assert caplog.messages[0] == f"{path}: was damaged or removed, and {4 - len(steps)} of 4 rows are lost"
+    log.log_metrics({"train/loss": 0.5}, step=39)
+    assert [row["step"] for row in rows(path)] == [*steps, "39"]
+    kept = path.with_name("metrics.csv.damaged")
+    assert kept.exists() == (damage is not None)
+    log.keep_until(29, count=count)
+    assert damage is None or kept.read_bytes() == damage(content)
+
+
 def test_a_missing_file_is_created(tmp_path):
     log = CsvLogger(str(tmp_path / "metrics.csv"))
     log.keep_until(100)

@@ -1,6 +1,7 @@
 """A command in a folder that holds a run already: resume, start again, or refuse."""
 
 import json
+from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
@@ -9,11 +10,15 @@ from nmt.config.diff import find_changes
 from nmt.errors import UserError
 from nmt.runs.checkpoint_file import save_checkpoint
 from nmt.runs.code_fingerprint import code_version
+from nmt.runs.folder import restore_composition
+from nmt.training import resume
 from nmt.training.resume import (
     CompletedAlreadyError,
     EarlierTraining,
     check_other_data,
     find_earlier_training,
+    finish_putting_aside,
+    keep_composition,
     lock_run_folder,
     put_aside,
     refuse_working_directory,
@@ -107,6 +112,22 @@ def test_every_refused_command_restores_the_composition(folder, changes, message
     assert (folder / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
 
 
+@pytest.mark.parametrize("damage", ["", "- seed", "\0" * 9])
+def test_a_damaged_copy_of_the_composition_is_named_and_not_restored(folder, caplog, damage):
+    keep_composition(folder)
+    overrides, copy = (place / ".hydra" / "overrides.yaml" for place in (folder, folder / "checkpoints"))
+    overrides.write_text("- dropout=0.3\n")
+    restore_composition(folder)
+    assert overrides.read_text() == "- seed=1\n"
+    assert [path.name for path in overrides.parent.iterdir()] == ["overrides.yaml"]
+    copy.write_text(damage)
+    overrides.write_text("- dropout=0.3\n")
+    restore_composition(folder)
+    assert overrides.read_text() == "- dropout=0.3\n"
+    message = f"{copy.parent}: overrides.yaml is damaged, so .hydra keeps the settings of this command. Fix: "
+    assert [text.startswith(message) for text in caplog.messages] == [True]
+
+
 def test_a_run_resumed_with_other_settings_is_marked(folder):
     last = str(folder / LAST)
     assert find_earlier_training(configuration(dropout=0.3, resume=True), folder).other_settings_from == last
@@ -191,6 +212,30 @@ def test_resume_false_keeps_the_earlier_run(folder):
     assert (folder / "earlier.2" / "summary.json").is_file()
     with pytest.raises(UserError, match=r"resume=false would put ckpt_path=.* aside"):
         find_earlier_training(configuration(resume=False, ckpt_path=str(earlier / "checkpoints" / "last.ckpt")), folder)
+
+
+@pytest.mark.parametrize("killed_at", range(6))
+def test_a_run_is_put_aside_completely_after_a_kill_at_any_step(folder, monkeypatch, killed_at):
+    (folder / "metrics.csv").write_text("step\n7\n")
+    (folder / "test").mkdir()
+    files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    steps, rename, restore = [], Path.rename, resume.restore_composition
+
+    def kill_or(step, *arguments):
+        steps.append(step)
+        if len(steps) == killed_at + 1:
+            raise KeyboardInterrupt
+        step(*arguments)
+
+    monkeypatch.setattr(Path, "rename", lambda path, place: kill_or(rename, path, place))
+    monkeypatch.setattr(resume, "restore_composition", lambda path: kill_or(restore, path))
+    with pytest.raises(KeyboardInterrupt):
+        put_aside(folder)
+    finish_putting_aside(folder)
+    earlier = folder / "earlier.1"
+    assert {path.relative_to(earlier) for path in earlier.rglob("*") if path.is_file()} == files
+    assert sorted(path.name for path in folder.iterdir()) == [".hydra", "earlier.1"]
+    assert find_earlier_training(configuration(resume=False), folder) == EarlierTraining(starts_again=True)
 
 
 def test_a_run_that_started_from_another_resumes_from_its_own_checkpoint(folder, tmp_path_factory):
