@@ -1,10 +1,10 @@
-"""Compare two aligners: links and word tables against manual alignments, time and memory.
+"""Compare aligners: links and word tables against manual alignments, time and memory.
 
     NMT_DATA=FOLDER python benchmarks/aligners.py --output benchmarks/results/aligners_DATE.json
 
 FOLDER holds `alignments` ({zhen,enfr}.src-tgt and .gold, positions from 1), `multi30k/raw`, `3am-zhen` and
-`pydocs-zhen`. The aligners are optional (`pip install eflomal==2.0.0 systran-align==3.5.0`). A message names an aligner
-that is not installed, and it is skipped.
+`pydocs-zhen`. The project uses sil-thot. The others are optional (`pip install eflomal==2.0.0
+systran-align==3.5.0`). A message names an aligner that is not installed, and it is skipped.
 
 Each aligner learns from the sentences of the gold set alone (`gold`), and from these with training text (`text`). The
 error is measured on the sentences of the gold set. The training text is prepared like the gold set: lowercased, and
@@ -33,6 +33,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+
+import numpy as np
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -168,10 +170,41 @@ def align_with_eflomal(pairs: Pairs, folder: Path) -> dict[str, list[Links]]:
     }
 
 
+def align_with_thot(pairs: Pairs, folder: Path, samplers: int = 1) -> dict[str, list[Links]]:
+    from thot import alignment
+
+    for name, side in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        (folder / name).write_text("".join(" ".join(words) + "\n" for words in side), encoding="utf-8")
+
+    def train(source: str, target: str) -> alignment.EflomalAlignmentModel:
+        model = alignment.EflomalAlignmentModel()
+        model.emit_training_alignments, model.num_samplers = True, samplers
+        model.read_sentence_pairs(str(folder / source), str(folder / target))
+        model.start_training()
+        for _ in range(model.scheduled_iterations):
+            model.train()
+        model.end_training()
+        return model
+
+    both = alignment.SymmetrizedAlignmentModel(train("source", "target"), train("target", "source"))
+    links = {}
+    for heuristic in ("INTERSECTION", "GROW_DIAG_FINAL_AND", "UNION"):
+        both.heuristic = getattr(alignment.SymmetrizationHeuristic, heuristic)
+        matrices = (both.get_training_alignment(number)[1].to_numpy() for number in range(len(pairs)))
+        links[heuristic.lower()] = [set(map(tuple, np.argwhere(matrix).tolist())) for matrix in matrices]
+    return links
+
+
+def align_with_three_samplers(pairs: Pairs, folder: Path) -> dict[str, list[Links]]:
+    return align_with_thot(pairs, folder, 3)
+
+
 ALIGNERS: dict[str, tuple[str, Callable[[Pairs, Path], dict[str, list[Links]]]]] = {
     "systran_align": ("systran_align", align_with_systran),
     "systran_align_diagonal": ("systran_align", align_with_systran_diagonal),
     "eflomal": ("eflomal", align_with_eflomal),
+    "thot": ("thot", align_with_thot),
+    "thot_three_samplers": ("thot", align_with_three_samplers),
 }
 
 

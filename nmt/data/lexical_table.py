@@ -1,8 +1,8 @@
-"""The lexical table: translations of source words, learned from sentence pairs by fast_align (Dyer et al. 2013).
+"""The lexical table: translations of source words, learned from sentence pairs by eflomal (Östling and Tiedemann 2016).
 
-The aligner (package systran-align) gets ids instead of words, because it gives some words a special meaning. It runs in
+The aligner (package sil-thot) gets ids instead of words, because it gives some words a special meaning. It runs in
 a separate process with one thread, because with more threads the order of its sums changes from run to run.
-Text streams through files, so memory grows with the vocabulary and the different links, not with the sentences.
+Text streams through files. The aligner holds all of it in memory, about 0.6 KB a pair of captions.
 """
 
 import gzip
@@ -19,21 +19,31 @@ from nmt.data.text_files import ARCHIVE_ERRORS, LineTooLongError, open_text, rea
 from nmt.errors import DataError, UserError, is_importable
 from nmt.system.files import atomic_write
 
-ALIGNER = "systran-align==3.5.0"
+ALIGNER = "sil-thot==3.5.3"
 
 # benchmarks/aligners.py compares ways to link words and to count links; this one was best.
 ALIGN = """
 import sys
-from itertools import islice
-import systran_align
+from thot import alignment
 
-pairs, forward, backward, links = sys.argv[1:]
-systran_align.generate_alignment_probabilities(pairs, forward, backward)
-aligner = systran_align.Aligner(forward, backward)
-with open(pairs) as stream, open(links, "w") as out:
-    while block := [[side.split() for side in line.split("|||")] for line in islice(stream, 4096)]:
-        for result in aligner.align_batch(*map(list, zip(*block))):
-            out.write(" ".join(f"{source}-{target}" for source, target in result["alignments"]) + "\\n")
+def train(source, target):
+    model = alignment.EflomalAlignmentModel()
+    model.num_samplers = 1
+    model.emit_training_alignments = True
+    model.read_sentence_pairs(source, target)
+    model.start_training()
+    for _ in range(model.scheduled_iterations):
+        model.train()
+    model.end_training()
+    return model
+
+source, target, links = sys.argv[1:]
+both = alignment.SymmetrizedAlignmentModel(train(source, target), train(target, source))
+both.heuristic = alignment.SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
+with open(links, "w") as out:
+    for number in range(both.num_sentence_pairs):
+        matrix = both.get_training_alignment(number)[1].to_numpy()
+        out.write(" ".join(f"{i}-{j}" for i, j in zip(*matrix.nonzero())) + "\\n")
 """
 
 MAX_TRANSLATIONS = 1000  # of a word in a file, because each is compared with all before it
@@ -96,13 +106,11 @@ def learn_lexical_table(
         keep: How many translations of a word are kept.
         minimum_probability: Less probable translations are dropped.
     """
-    if not is_importable("systran_align"):
-        raise UserError(
-            f"no aligner is installed. Fix: pip install {ALIGNER} (for Linux on x86-64 and Python 3.9 to 3.11)"
-        )
+    if not is_importable("thot"):
+        raise UserError(f"no aligner is installed. Fix: pip install {ALIGNER}")
     with tempfile.TemporaryDirectory(prefix="word_table_") as name:
         folder = Path(name)
-        words = _write_ids(pairs, folder / "pairs")
+        words = _write_ids(pairs, folder)
         _align(folder)
         counts = _count_links(folder)
     frequency: Counter = Counter()  # of target words
@@ -114,16 +122,17 @@ def learn_lexical_table(
     return LexicalTable({source: translations for source, translations in entries.items() if translations})
 
 
-def _write_ids(pairs: Iterable[tuple[str, str]], path: Path) -> list[str]:
-    """Write the aligner's input; return the words in the order of their ids."""
+def _write_ids(pairs: Iterable[tuple[str, str]], folder: Path) -> list[str]:
+    """Write the aligner's input, a file for each side; return the words in the order of their ids."""
     ids: dict[str, int] = {}
     empty = True
-    with open(path, "w", encoding="utf-8") as stream:
+    with open(folder / "source", "w") as sources, open(folder / "target", "w") as targets:
         for pair in pairs:
             source, target = ([ids.setdefault(word, len(ids)) for word in _split(side)] for side in pair)
             if source and target:
                 empty = False
-                print(*source, "|||", *target, file=stream)
+                print(*source, file=sources)
+                print(*target, file=targets)
     if empty:
         raise DataError("no pair has words on both sides: there is nothing to learn translations from")
     return list(ids)
@@ -135,7 +144,7 @@ def _split(sentence: str) -> list[str]:
 
 
 def _align(folder: Path) -> None:
-    files = [str(folder / name) for name in ("pairs", "forward", "backward", "links")]
+    files = [str(folder / name) for name in ("source", "target", "links")]
     command = [sys.executable, "-c", ALIGN, *files]
     done = subprocess.run(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
     if done.returncode:
@@ -146,9 +155,9 @@ def _align(folder: Path) -> None:
 def _count_links(folder: Path) -> dict[int, Counter]:
     """Count how often each target word is linked to each source word."""
     counts: dict[int, Counter] = {}
-    with open(folder / "pairs") as pairs, open(folder / "links") as links:
-        for pair, line in zip(pairs, links, strict=True):
-            source, target = ([int(word) for word in side.split()] for side in pair.split("|||"))
+    with open(folder / "source") as sources, open(folder / "target") as targets, open(folder / "links") as links:
+        for *sides, line in zip(sources, targets, links, strict=True):
+            source, target = ([int(word) for word in side.split()] for side in sides)
             for link in line.split():
                 i, j = map(int, link.split("-"))
                 counts.setdefault(source[i], Counter())[target[j]] += 1
