@@ -6,7 +6,7 @@ from typing import Any
 LIMITS = ("trainer.max_epochs", "trainer.max_steps", "trainer.max_time")  # a resumed run may train for longer
 WITHOUT_EFFECT = (  # settings that do not change what a run learns
     "ckpt_path", "resume", "repeats", "name", "sweep", "threads", "score_test", "score_unknown", "table", "tabulated",
-    "paper", "hparams_search",
+    "paper", "hparams_search", "graphs", "data.batches.multiple",
     "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
     "model.source_vocabulary_size", "model.target_vocabulary_size",
     "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name", "callbacks.pruning.sweep_folder",

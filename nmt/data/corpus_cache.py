@@ -111,10 +111,12 @@ def prepare(
     tests: dict[str, Pairs],
     preprocessing: Sides,
     vocabulary: dict,
+    given: tuple[Vocabulary, Vocabulary] | None = None,
 ) -> PreparedCorpus:
     """Open the cache entry of these texts and settings; write it first if it is missing.
 
     `preprocessing` is a `Preprocessing` for each side. The sentences of `tests` are searched for in the training text.
+    Vocabularies that are `given` are used in place of learned ones.
     """
     settings = {
         "format": FORMAT,
@@ -123,7 +125,7 @@ def prepare(
         "preprocessing": [
             {key: value for key, value in asdict(side).items() if value is not None} for side in preprocessing
         ],
-        "vocabulary": vocabulary,
+        "vocabulary": [_digest(side.to_json()) for side in given] if given else vocabulary,
     }
     key = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=10).hexdigest()
     folder = cache / key
@@ -135,8 +137,12 @@ def prepare(
             if damage := find_damage(folder):  # another process may have written it meanwhile
                 if folder.exists():
                     log.warning("%s: %s, so this entry of the corpus cache is prepared again", folder, damage)
-                _write_entry(folder, settings, train, valid, tests, preprocessing, vocabulary)
+                _write_entry(folder, settings, train, valid, tests, preprocessing, vocabulary, given)
     return PreparedCorpus(folder, preprocessing)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8"), digest_size=16).hexdigest()
 
 
 def _identify(train: Pairs, valid: Pairs, tests: dict[str, Pairs]) -> dict[str, object]:
@@ -155,6 +161,7 @@ def _write_entry(
     tests: dict[str, Pairs],
     preprocessing: Sides,
     vocabulary: dict,
+    given: tuple[Vocabulary, Vocabulary] | None,
 ) -> None:
     draft = folder.with_name(f"{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)  # because a killed process may have left one
@@ -176,7 +183,8 @@ def _write_entry(
             about[split]["blank_pairs_dropped"] += pairs.blank
             if not about[split]["pairs"]:
                 raise DataError(f"data.{split}: preprocessing leaves no sentence pair. Fix: name files with text")
-        _learn_vocabularies(draft, vocabulary)
+        for side, tokenizer in zip(SIDES, given or _learn_vocabularies(draft, vocabulary), strict=True):
+            (draft / f"{side}.tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
         for side in SIDES:
             learned = Vocabulary.load(draft / f"{side}.tokenizer.json")
             for split in ("train", "valid"):
@@ -241,18 +249,13 @@ def _read_lines(path: Path) -> list[str]:
     return path.read_bytes().decode("utf-8").split("\n")[:-1]
 
 
-def _learn_vocabularies(folder: Path, settings: dict) -> None:
+def _learn_vocabularies(folder: Path, settings: dict) -> tuple[Vocabulary, Vocabulary]:
     settings = dict(settings)
     joint = settings.pop("joint")
-    files = Sides(*(folder / f"train.{side}.words" for side in SIDES))
-    tokenizers = Sides(*(folder / f"{side}.tokenizer.json" for side in SIDES))
-    texts = [files.source, files.target] if joint else [files.source]
-    tokenizers.source.write_text(Vocabulary.learn(LineBlocks(texts), **settings).to_json(), encoding="utf-8")
-    if joint:
-        shutil.copyfile(tokenizers.source, tokenizers.target)
-    else:
-        text = Vocabulary.learn(LineBlocks([files.target]), **settings).to_json()
-        tokenizers.target.write_text(text, encoding="utf-8")
+    files = [folder / f"train.{side}.words" for side in SIDES]
+    texts = [files] if joint else [[file] for file in files]
+    learned = [Vocabulary.learn(LineBlocks(text), **settings) for text in texts]
+    return learned[0], learned[-1]
 
 
 @dataclass(frozen=True)

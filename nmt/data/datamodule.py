@@ -19,6 +19,7 @@ from nmt.data.parallel_text import Pairs, Sides
 from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
 from nmt.data.text_files import file_identity
+from nmt.data.vocabulary import read_vocabularies
 from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,8 @@ class TranslationData(LightningDataModule):
         self.tests, self.test = tests, test
         self.dir, self.missing = dir, missing
         self.preprocessing = Sides(source, target)
-        self.vocabulary = dict(vocabulary)
+        self.vocabulary = {key: value for key, value in vocabulary.items() if key != "run"}
+        self.vocabulary_run = vocabulary.get("run")
         if max_length is not None and max_length < 1:
             raise ConfigurationError(f"data.max_length={max_length}: must be at least 1, or null for no limit")
         self.max_length, self.source_end, self.seed = max_length, source_end, seed
@@ -80,6 +82,7 @@ class TranslationData(LightningDataModule):
                     tests=self._readable_tests(),
                     preprocessing=self.preprocessing,
                     vocabulary=self.vocabulary,
+                    given=read_vocabularies(Path(self.vocabulary_run)) if self.vocabulary_run else None,
                 )
             _log_statistics(self.prepared.folder)
         return self.prepared

@@ -142,6 +142,16 @@ class Vocabulary:
         return isinstance(self.tokenizer.model, models.BPE)
 
 
+def read_vocabularies(run: Path) -> tuple[Vocabulary, Vocabulary]:
+    """Return the vocabularies of a run, source and target; `run` is its folder, or one of its checkpoints."""
+    folder = run if run.is_dir() else run.parent.parent
+    files = [folder / f"{side}.tokenizer.json" for side in ("source", "target")]
+    if missing := [file.name for file in files if not file.is_file()]:
+        raise ConfigurationError(f"data.vocabulary.run={run}: has no {missing[0]}. Fix: name a trained run")
+    source, target = map(Vocabulary.load, files)
+    return source, target
+
+
 def _find_difference(tokenizer: Tokenizer) -> str:
     """Describe the first difference from what `Vocabulary.learn` makes; empty if there is none."""
     model = tokenizer.model

@@ -146,6 +146,8 @@ def prepare(plan: RunPlan, summary: RunSummary) -> PreparedRun:
     trainer = make_trainer(config, plan.folder, loggers, start)
     check_ranks(config, trainer)
     data = hydra.utils.instantiate(config.data)
+    if data.vocabulary_run and plan.earlier.checkpoint:  # because the other run may be gone
+        data.vocabulary_run = str(plan.earlier.checkpoint)
     if config.score_test:
         read_test_set(data)
     elif config.data.test is not None:
@@ -154,7 +156,7 @@ def prepare(plan: RunPlan, summary: RunSummary) -> PreparedRun:
     if plan.earlier.summary.get("data", corpus.text_digest) != corpus.text_digest:
         check_other_data(config.resume, plan.folder)
         summary.entries["went_on_with"] = str(plan.earlier.checkpoint)
-    stage = stage_folder(config, plan.overrides)
+    stage = stage_folder(config, plan.overrides, data)
     sized = with_vocabulary_sizes(config, corpus)
     module = make_module(sized, corpus, plan.folder, data.candidate_lists())
     if module.model.needs_links:

@@ -22,6 +22,7 @@ from lightning_fabric.plugins.environments import SLURMEnvironment, TorchElastic
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.schema import check_overrides
+from nmt.data.datamodule import TranslationData
 from nmt.errors import ConfigurationError, UserError, did_you_mean
 from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import has_checkpoint, read_summary
@@ -70,9 +71,9 @@ def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
     return stage.folder
 
 
-def stage_folder(config: DictConfig, overrides: Sequence[str]) -> Path:
-    """Return the folder where a run with these settings lies if it is trained as a stage."""
-    name = f"{config.name.replace('/', '.')}-{fingerprint(config, overrides)}"
+def stage_folder(config: DictConfig, overrides: Sequence[str], data: TranslationData | None = None) -> Path:
+    """Return the folder where a run with these settings, and its data, lies if it is trained as a stage."""
+    name = f"{config.name.replace('/', '.')}-{fingerprint(config, overrides, data)}"
     return Path(config.pretraining_folder).absolute() / name
 
 
@@ -140,14 +141,14 @@ def _check_without(
             )
 
 
-def fingerprint(config: DictConfig, overrides: Sequence[str]) -> str:
-    """Return a digest of everything that decides a run's weights."""
+def fingerprint(config: DictConfig, overrides: Sequence[str], data: TranslationData | None = None) -> str:
+    """Return a digest of everything that decides a run's weights; its data are prepared if they are not given."""
     config = copy.deepcopy(config)
     config.model.source_vocabulary_size = config.model.target_vocabulary_size = 0  # follow from the data
     settings: dict[str, Any] = {key: _plain(config[key]) for key in DECISIVE}
     settings["callbacks"] = OmegaConf.to_container(config.callbacks)  # unresolved, because they name the run's folder
     settings |= {f"data.{key}": _plain(config.data[key]) for key in DECISIVE_DATA}
-    data = hydra.utils.instantiate(config.data)
+    data = data or hydra.utils.instantiate(config.data)
     settings |= {"data": data.prepare().training_identity, "links": data.links_identity()}
     settings |= {"code": code_version(config), "torch": torch.__version__}
     if config.pretraining is not None:

@@ -36,8 +36,8 @@ def initialize_from(path: str, model: nn.Module, languages: Sides, fresh: Sequen
     for side, ours, theirs in zip(SIDES, languages, run.languages, strict=True):
         if ours.vocabulary.to_json() != theirs.vocabulary.to_json():
             raise ConfigurationError(
-                f"init_from={path}: its {side} vocabulary is another. Fix: train both on the same data with the same "
-                "data.vocabulary"
+                f"init_from={path}: its {side} vocabulary is another. Fix: data.vocabulary.run={path}, which is the "
+                "default, or train both on the same data with the same data.vocabulary"
             )
     moved = transfer(run.model.state_dict(), model, fresh, origin=f"init_from={path}")
     log.info("%d weights of %s; fresh: %s", len(moved.transferred), run.checkpoint, ", ".join(moved.fresh) or "none")

@@ -228,7 +228,7 @@ def slowly_prepared_folder(folder: Path, number: int, answers) -> None:
     def slow(draft, vocabulary):
         (draft.parent / "preparing").write_text(str(number))
         time.sleep(4)
-        learn(draft, vocabulary)
+        return learn(draft, vocabulary)
 
     corpus_cache._learn_vocabularies = slow
     answers.put(prepared_folder(folder, number))

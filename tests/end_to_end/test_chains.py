@@ -108,6 +108,36 @@ def test_an_earlier_run_serves_as_a_stage_only_with_the_same_settings(tmp_path, 
     assert f"{tmp_path}/plain was trained with the same settings" in again
 
 
+def test_a_model_is_adapted_to_other_data_with_its_vocabularies(tmp_path, capfd, monkeypatch):
+    """The other text has words that the first does not have, and the first run may be deleted later."""
+
+    def train(*arguments, folder):
+        arguments = ("size=tiny", "logger=none", *arguments, f"hydra.run.dir={tmp_path}/{folder}")
+        return answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+
+    def vocabulary(folder):
+        return (tmp_path / folder / "source.tokenizer.json").read_text()
+
+    for side, lines in (("source", ["new words pu ma .", "ma new ."]), ("target", ["zys new .", "ryszas ."])):
+        (tmp_path / side).write_text("".join(f"{line}\n" for line in lines * 20))
+    files = [f"data.{split}.{side}={tmp_path}/{side}" for split in ("train", "valid") for side in ("source", "target")]
+    other = ("data=text", "data.source.language=en", "data.target.language=de", *files, "trainer.max_steps=2")
+    assert train(*TINY, "trainer.max_epochs=1", folder="first")[0] == 0
+    status, log = train(*other, f"init_from={tmp_path}/first", folder="adapted")
+    assert status == 0, log
+    assert vocabulary("adapted") == vocabulary("first")
+    assert read_summary(tmp_path / "adapted")["initialized_from"]["fresh"] == []
+    status, log = train(*other, folder="alone")
+    assert vocabulary("alone") != vocabulary("first")
+    (tmp_path / "first").rename(tmp_path / "gone")
+    longer = "trainer.max_steps=3"
+    status, log = train(*other[:-1], longer, f"init_from={tmp_path}/first", folder="adapted")
+    assert status == 0, log
+    assert read_summary(tmp_path / "adapted")["steps"] == 3
+    status, log = train(*other, f"data.vocabulary.run={tmp_path}", folder="wrong")
+    assert f"data.vocabulary.run={tmp_path}: has no source.tokenizer.json. Fix: name a trained run" in log
+
+
 def test_init_from_starts_a_new_run_and_a_resumed_run_ignores_it(tmp_path, capfd, monkeypatch):
     def train(*arguments, folder):
         arguments = (*TINY, *arguments, f"pretraining_folder={tmp_path}/stages", f"hydra.run.dir={tmp_path}/{folder}")
@@ -125,7 +155,8 @@ def test_init_from_starts_a_new_run_and_a_resumed_run_ignores_it(tmp_path, capfd
     assert status == 0, log
     status, log = train("init_from=/nowhere", folder="fourth")
     assert "init_from=/nowhere" in log or "run=/nowhere" in log
-    status, log = train("data.vocabulary.size=60", f"init_from={tmp_path}/first", folder="fifth")
-    assert "its source vocabulary is another" in log
+    other = ("data.vocabulary.size=60", "data.vocabulary.run=null")
+    status, log = train(*other, f"init_from={tmp_path}/first", folder="fifth")
+    assert f"its source vocabulary is another. Fix: data.vocabulary.run={tmp_path}/first" in log
     status, log = train(f"init_from={tmp_path}/first", "pretraining={without: [memory]}", folder="sixth")
     assert "both say what to start from" in log
