@@ -27,19 +27,27 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def read(run_folder: Path) -> dict[str, Any]:
-    """Return the logged history (key → values in order), configuration, run record and exit code."""
+    """Return the logged history (key → values in order), its rows, configuration, summary, run record, exit code."""
     (path,) = run_folder.glob("wandb/offline-run-*/run-*.wandb")
     history: dict[str, list] = {}
     config: dict[str, Any] = {}
-    exit_code, run = None, {}
+    summary: dict[str, Any] = {}
+    exit_code, run, rows = None, {}, []
     for record in records(path):
+        if record.history.item:
+            rows.append({"/".join(item.nested_key) or item.key for item in record.history.item})
+        for item in record.summary.update:
+            summary["/".join(item.nested_key) or item.key] = json.loads(item.value_json)
         for item in record.history.item:
             history.setdefault("/".join(item.nested_key) or item.key, []).append(json.loads(item.value_json))
         if record.HasField("run"):
             known = record.run
-            run = {"id": known.run_id, "group": known.run_group, "job_type": known.job_type, "tags": [*known.tags]}
+            run = {"id": known.run_id, "name": known.display_name, "group": known.run_group}
+            run |= {"job_type": known.job_type, "tags": [*known.tags]}
         for item in [*record.run.config.update, *record.config.update]:
             config["/".join(item.nested_key) or item.key] = json.loads(item.value_json)
         if record.HasField("exit"):
             exit_code = record.exit.exit_code
-    return {"history": history, "config": config, "exit_code": exit_code, "run": run}
+    return {
+        "history": history, "rows": rows, "config": config, "summary": summary, "exit_code": exit_code, "run": run
+    }  # fmt: skip

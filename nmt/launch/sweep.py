@@ -161,7 +161,8 @@ class Sweep:
             summary = job.summary() if state not in ("waiting", "running") else {}
             result = {key: summary[key] for key in ("best", "wall_seconds") if key in summary}
             result |= {"error": error} if (error := self.errors.get(number)) else {}
-            jobs.append({"folder": job.folder.name, "overrides": list(job.overrides), "status": state} | result)
+            named = {"folder": job.folder.name, "name": self._title(job), "overrides": list(job.overrides)}
+            jobs.append(named | {"status": state} | result)
         write_json(self.folder / SWEEP, {"jobs": jobs})
         self.on_change(self.jobs, self.states)
 

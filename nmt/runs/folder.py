@@ -53,6 +53,15 @@ def jobs_of(sweep: Path) -> set[Path]:
         return set()
 
 
+def read_job_names(sweep: Path) -> dict[str, str]:
+    """Return the name of each job's folder, and what tells the job from the others; empty if it cannot be read."""
+    try:
+        jobs = json.loads((sweep / SWEEP).read_text(encoding="utf-8"))["jobs"]
+        return {str(job["folder"]): str(job["name"]) for job in jobs}
+    except UNREADABLE:
+        return {}
+
+
 def read_metrics(path: Path) -> list[dict[str, str]]:
     """Return the rows of a metrics.csv; none if there is no such file."""
     try:

@@ -1,4 +1,7 @@
-"""Identify a run in W&B: the resolvers ${sweep_of:} and ${run_id:} of conf/logger. Importing registers them."""
+"""Identify a run in W&B: the resolvers ${sweep_of:}, ${run_name:} and ${run_id:} of conf/logger.
+
+Importing registers them.
+"""
 
 import hashlib
 from pathlib import Path
@@ -6,13 +9,19 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from nmt.runs.folder import SWEEP, read_summary
+from nmt.runs.folder import SWEEP, read_job_names, read_summary
 
 
 def sweep_of() -> str | None:
     """Return the name of the sweep that the run is a job of."""
     folder = Path(HydraConfig.get().runtime.output_dir).parent
     return folder.name if (folder / SWEEP).is_file() else None
+
+
+def run_name(name: str) -> str:
+    """Return the overrides that tell a job from the others of its sweep; of another run, its name."""
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    return read_job_names(folder.parent).get(folder.name, name)
 
 
 def run_id() -> str:
@@ -23,4 +32,5 @@ def run_id() -> str:
 
 
 OmegaConf.register_new_resolver("sweep_of", sweep_of, replace=True)
+OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 OmegaConf.register_new_resolver("run_id", run_id, replace=True)

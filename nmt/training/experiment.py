@@ -58,6 +58,7 @@ from nmt.training.resume import (
 )
 from nmt.training.run_summary import RunSummary, StartOfTraining, keep_summary
 from nmt.training.transfer import initialize_from
+from nmt.training.wandb_run import begin_wandb_run, end_wandb_run
 
 log = logging.getLogger(__name__)
 
@@ -172,6 +173,8 @@ def prepare(plan: RunPlan, summary: RunSummary) -> PreparedRun:
     summary.loggers = loggers  # only now, because closing a W&B logger begins its run
     for logger in loggers:
         logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
+        if isinstance(logger, WandbLogger):
+            begin_wandb_run(logger)
     return PreparedRun(plan, trainer, module, data, start, stage)
 
 
@@ -212,6 +215,9 @@ def finish(run: PreparedRun, summary: RunSummary) -> None:
     if trainer.is_global_zero:
         if plan.config.score_test:
             evaluate_run(plan.folder, plan.config)
+        for logger in trainer.loggers:
+            if isinstance(logger, WandbLogger):
+                end_wandb_run(logger, plan.folder, summary.entries)
         if not summary.entries.get("went_on_with"):  # or its settings do not say how it was trained
             offer_as_stage(plan.folder, run.stage)
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from pytorch_lightning import Callback, Trainer
-from pytorch_lightning.loggers import Logger
+from pytorch_lightning.loggers import Logger, WandbLogger
 
 from nmt.data.batches import Batch
 from nmt.data.parallel_text import SIDES
@@ -15,6 +15,8 @@ from nmt.search.forced_decoding import add_traces
 from nmt.training.distributed import gather_from_ranks, highest
 from nmt.training.lightning_module import TrainingModule
 from nmt.translate.layers import Layer, to_layers
+
+TABLE_COLUMNS = ["source", "reference", "translation"]
 
 
 class Sample(NamedTuple):
@@ -95,16 +97,19 @@ def _sample(module: TrainingModule, number: int, best: Hypothesis, source: str, 
 
 
 def _writer_for(logger: Logger) -> Callable[[Logger, list[Sample], int], None] | None:
-    if hasattr(logger, "log_table"):
+    if isinstance(logger, WandbLogger):
         return _write_to_wandb
     return _write_to_tensorboard if hasattr(logger.experiment, "add_image") else None
 
 
 def _write_to_wandb(logger: Logger, samples: list[Sample], step: int) -> None:
-    logger.log_table("valid/translations", ["source", "reference", "translation"], [one.texts for one in samples])
+    """Log all samples of a validation as one row."""
+    from wandb import Image, Table
+
+    values = {"valid/translations": Table(TABLE_COLUMNS, [one.texts for one in samples])}
     for number, sample in enumerate(samples):  # one key each, because W&B shows the images of a list at one size
-        for name, image in _images(sample):
-            logger.log_image(f"valid/{name}_{number}", [image])
+        values |= {f"valid/{name}_{number}": Image(image) for name, image in _images(sample)}
+    logger.log_metrics(values, step)
 
 
 def _write_to_tensorboard(logger: Logger, samples: list[Sample], step: int) -> None:

@@ -22,6 +22,7 @@ def test_the_sweep_command_of_the_readme_trains_every_job(tmp_path):
     assert {run["status"] for run in runs.values()} == {"completed"}
     assert len({run["parameters"]["total"] for run in runs.values()}) == 3
     logged = [offline_wandb.read(path.parent)["run"] for path in tmp_path.glob("*/summary.json")]
+    assert {run["name"] for run in logged} == set(runs)
     assert {run["group"] for run in logged} == {tmp_path.name}
     assert {tag for run in logged for tag in run["tags"] if tag.startswith("attention=")} == set(runs)
     assert len({run["id"] for run in logged}) == 3
@@ -179,7 +180,7 @@ def test_a_repeated_run_ends_with_the_same_weights(tmp_path):
     other = command("train", f"run={tmp_path}/again", "seed=2", f"hydra.run.dir={tmp_path}/other")
     assert "not as in" in other.stderr
     assert "seed" in other.stderr
-    assert "run=/nowhere: no .hydra/overrides.yaml" in command("train", "run=/nowhere", check=False).stderr
+    assert "run=/nowhere: has no .hydra/overrides.yaml" in command("train", "run=/nowhere", check=False).stderr
 
 
 @pytest.mark.parametrize("normalize", ["words", pytest.param("sentences", marks=pytest.mark.slow)])

@@ -73,6 +73,15 @@ def test_the_offline_wandb_file_contains_metrics_translations_and_heatmaps(run):
         history
     )
     assert len(history["valid/translations/_type"]) == 2
+    of_validations = [row for row in logged["rows"] if any(key.startswith("valid/") for key in row)]
+    assert len(of_validations) == 4  # of two validations: the scores, and all tables and pictures
+    summary = logged["summary"]
+    assert summary["valid/bleu"] == {"max": pytest.approx(max(float(row["valid/bleu"]) for row in rows))}
+    assert summary["valid/loss"] == {"min": pytest.approx(min(float(row["valid/loss"]) for row in rows))}
+    trained = json.loads((run / "summary.json").read_text())
+    assert summary["parameters"] == trained["parameters"]["total"]
+    assert (summary["best_step"], summary["data"]) == (trained["best"]["step"], trained["data"])
+    assert summary["code"] == trained["code"][-1]
     pictures = list(run.glob("wandb/offline-run-*/files/media/images/valid/alignment_*.png"))
     assert len(pictures) == 2 * 8
     (table, *_) = run.glob("wandb/offline-run-*/files/media/table/valid/translations_*.json")
