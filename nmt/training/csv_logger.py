@@ -14,6 +14,7 @@ from typing import Any
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
+from nmt.errors import UserError
 from nmt.runs.folder import read_metrics
 from nmt.system.files import write_text
 
@@ -29,6 +30,7 @@ class CsvLogger(Logger):
         super().__init__()
         self.path = Path(path)
         self.columns: list[str] = []  # none: the file is not written yet
+        self.size = 0  # of the file, as this process wrote it
 
     @property
     def name(self) -> str:
@@ -67,8 +69,17 @@ class CsvLogger(Logger):
                 log.warning("the damaged file is kept as %s", copy)
         self._rewrite(kept)
 
+    def _check_unchanged(self) -> None:
+        """Refuse to go on where another program changed the file, because rows would be lost or out of order."""
+        if self.columns and (self.path.stat().st_size if self.path.exists() else 0) != self.size:
+            raise UserError(
+                f"{self.path}: was changed or removed by another program, or by a second training in this folder. "
+                "Fix: give the same command again once no other process trains there"
+            )
+
     def validations(self) -> int:
         """Return the number of validations logged."""
+        self._check_unchanged()
         return sum(map(_is_of_validation, read_metrics(self.path)))
 
     def count_until(self, step: int) -> int:
@@ -78,6 +89,7 @@ class CsvLogger(Logger):
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Append a row; the file is rewritten where it needs a new column."""
+        self._check_unchanged()
         row = {"step": step, **metrics}
         new = [name for name in (*FIRST, *sorted(row)) if name in row and name not in self.columns]
         if new:
@@ -86,10 +98,12 @@ class CsvLogger(Logger):
             self._rewrite(rows)
         with self.path.open("a", encoding="utf-8", newline="") as file:
             file.write(self._as_csv([row]))
+        self.size = self.path.stat().st_size
 
     def _rewrite(self, rows: list[Mapping[str, Any]]) -> None:
         if self.columns:
             write_text(self.path, self._as_csv([dict(zip(self.columns, self.columns, strict=True)), *rows]))
+            self.size = self.path.stat().st_size
 
     def _as_csv(self, rows: list[Mapping[str, Any]]) -> str:
         text = io.StringIO()

@@ -38,7 +38,9 @@ from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
 from nmt.runs.provenance import git_commit
 from nmt.runs.trained_model import build_model
 from nmt.system.hardware import describe_hardware
+from nmt.system.locks import HeldLock
 from nmt.system.safe_files import UnreadableError, read_yaml
+from nmt.training.callbacks import LockGuard
 from nmt.training.lightning_internals import silence_anonymous
 from nmt.training.lightning_module import TrainingModule, parameter_counts
 from nmt.training.nonfinite_guard import NonfiniteGuard
@@ -96,14 +98,14 @@ def train(config: DictConfig) -> float | None:
     """
     folder = Path(HydraConfig.get().runtime.output_dir)
     refuse_working_directory(folder, Path(HydraConfig.get().runtime.cwd))
-    with lock_run_folder(folder):
+    with lock_run_folder(folder) as lock:
         finish_putting_aside(folder)
         plan = resolve_run(config, folder)
         if plan.completed is not None:
             return score_completed(plan)
         with keep_summary(folder, plan.earlier) as summary:
             preflight(plan, summary)
-            prepared = prepare(plan, summary)
+            prepared = prepare(plan, summary, lock)
             fit(prepared, summary)
             finish(prepared, summary)
     return summary.best_score
@@ -139,12 +141,12 @@ def preflight(plan: RunPlan, summary: RunSummary) -> None:
         _warn_of_changes(plan.config)
 
 
-def prepare(plan: RunPlan, summary: RunSummary) -> PreparedRun:
+def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> PreparedRun:
     """Prepare data, model and trainer; what can be refused without the data is refused before they are prepared."""
     config = plan.config
     loggers = [_make_logger(settings) for settings in config.logger.values() if settings is not None]
     start = StartOfTraining(summary)
-    trainer = make_trainer(config, plan.folder, loggers, start)
+    trainer = make_trainer(config, plan.folder, loggers, start, LockGuard(lock))
     check_ranks(config, trainer)
     data = hydra.utils.instantiate(config.data)
     if config.score_test:
