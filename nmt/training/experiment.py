@@ -46,7 +46,12 @@ from nmt.training.lightning_module import TrainingModule, parameter_counts
 from nmt.training.nonfinite_guard import NonfiniteGuard
 from nmt.training.preflight import check_ranks, check_settings
 from nmt.training.pretraining import offer_as_stage, pretrained, stage_folder
-from nmt.training.process_setup import set_up_process, set_up_products
+from nmt.training.process_setup import (
+    check_wandb_directories,
+    keep_wandb_directories_in,
+    set_up_process,
+    set_up_products,
+)
 from nmt.training.resume import (
     CompletedAlreadyError,
     EarlierTraining,
@@ -170,6 +175,7 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     summary.entries["matmul_precision"] = precision
     summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=code)
     log.info("%s parameters; run folder: %s", f"{summary.entries['parameters']['total']:,}", plan.folder)
+    keep_wandb_directories_in(plan.folder)  # only now, because a pretraining stage would inherit them
     summary.loggers = loggers  # only now, because closing a W&B logger begins its run
     for logger in loggers:
         logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
@@ -286,6 +292,7 @@ def _make_logger(settings: DictConfig) -> Logger:
     logger = hydra.utils.instantiate(settings)
     if isinstance(logger, WandbLogger):
         silence_anonymous(logger)
+        check_wandb_directories()
     return logger
 
 
