@@ -12,8 +12,27 @@ from nmt.errors import UserError
 log = logging.getLogger(__name__)
 
 
+class HeldLock:
+    """A lock file, as it was when this process got the lock."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.identity = self._identify()
+
+    def is_lost(self) -> bool:
+        """Return whether the file was removed or replaced, so that another process can get the lock."""
+        return self._identify() != self.identity
+
+    def _identify(self) -> tuple[int, int] | None:
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino
+
+
 @contextmanager
-def lock_file(path: Path, *, message: str, waits: bool = True) -> Iterator[None]:
+def lock_file(path: Path, *, message: str, waits: bool = True) -> Iterator[HeldLock]:
     """Hold a lock that one process at a time can have.
 
     Args:
@@ -32,6 +51,6 @@ def lock_file(path: Path, *, message: str, waits: bool = True) -> Iterator[None]
     except OSError as error:
         log.warning("%s: no lock (%s), so take care that no other process works there", path, error.strerror)
     try:
-        yield
+        yield HeldLock(path)
     finally:
         lock.release()

@@ -9,7 +9,9 @@ from typing import Any
 from pytorch_lightning import Callback, Trainer
 
 from nmt.data.batches import Batch
+from nmt.errors import UserError
 from nmt.runs.folder import METRICS, jobs_of, read_metrics
+from nmt.system.locks import HeldLock
 from nmt.training.distributed import highest
 from nmt.training.lightning_internals import logs_this_batch
 from nmt.training.lightning_module import TrainingModule
@@ -54,6 +56,32 @@ class Throughput(Callback):
     def rate(self) -> float:
         """Return words per second since training began."""
         return self.words / max(self.seconds, 1e-9)
+
+
+class LockGuard(Callback):
+    """End training when the lock of the run's folder is lost, before two runs mix their files.
+
+    Args:
+        lock: The lock; None on ranks other than the first.
+    """
+
+    def __init__(self, lock: HeldLock | None):
+        self.lock = lock
+
+    def on_validation_start(self, trainer: Trainer, pl_module: TrainingModule) -> None:
+        """Check before each validation."""
+        self._check()
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: TrainingModule, checkpoint: dict[str, Any]) -> None:
+        """Check before each checkpoint is written."""
+        self._check()
+
+    def _check(self) -> None:
+        if self.lock is not None and self.lock.is_lost():
+            raise UserError(
+                f"{self.lock.path}: was removed or replaced, so another process may train in this folder. "
+                "Fix: give the same command again once no other process trains there"
+            )
 
 
 class LastValidation(Callback):

@@ -14,6 +14,7 @@ from typing import Any
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
+from nmt.errors import UserError
 from nmt.runs.folder import read_metrics
 from nmt.system.files import write_text
 
@@ -29,6 +30,7 @@ class CsvLogger(Logger):
         super().__init__()
         self.path = Path(path)
         self.columns: list[str] = []  # none: the file is not written yet
+        self.size = 0  # of the file, as this process wrote it
 
     @property
     def name(self) -> str:
@@ -54,7 +56,7 @@ class CsvLogger(Logger):
 
         Of a damaged file, the rows that can be read are kept. A copy and a warning remain if fewer than `count` are.
         """
-        rows = [row for row in read_metrics(self.path) if _is_complete(row)]
+        rows = self._read()
         self.columns = list(rows[0]) if rows else []
         of_validations = [number for number, row in enumerate(rows) if _is_of_validation(row)]
         repeated = set() if validations is None else set(of_validations[validations:])
@@ -69,37 +71,48 @@ class CsvLogger(Logger):
 
     def validations(self) -> int:
         """Return the number of validations logged."""
-        return sum(map(_is_of_validation, read_metrics(self.path)))
+        self._check_unchanged()
+        return sum(map(_is_of_validation, self._read()))
 
     def count_until(self, step: int) -> int:
         """Return the number of rows up to a step."""
-        return sum(int(row["step"]) <= step for row in read_metrics(self.path))
+        return sum(int(row["step"]) <= step for row in self._read())
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Append a row; the file is rewritten where it needs a new column."""
+        self._check_unchanged()
         row = {"step": step, **metrics}
         new = [name for name in (*FIRST, *sorted(row)) if name in row and name not in self.columns]
         if new:
-            rows = read_metrics(self.path) if self.columns else []
+            rows = self._read() if self.columns else []
             self.columns += dict.fromkeys(new)
             self._rewrite(rows)
         with self.path.open("a", encoding="utf-8", newline="") as file:
             file.write(self._as_csv([row]))
+        self.size = self.path.stat().st_size
+
+    def _check_unchanged(self) -> None:
+        """Refuse to go on where another program changed the file, because rows would be lost or out of order."""
+        if self.columns and (self.path.stat().st_size if self.path.exists() else 0) != self.size:
+            raise UserError(
+                f"{self.path}: was changed or removed by another program, or by a second training in this folder. "
+                "Fix: give the same command again once no other process trains there"
+            )
+
+    def _read(self) -> list[dict[str, str]]:
+        """Return the rows that have a step and no more values than the table has columns."""
+        return [row for row in read_metrics(self.path) if (row.get("step") or "").isdecimal() and None not in row]
 
     def _rewrite(self, rows: list[Mapping[str, Any]]) -> None:
         if self.columns:
             write_text(self.path, self._as_csv([dict(zip(self.columns, self.columns, strict=True)), *rows]))
+            self.size = self.path.stat().st_size
 
     def _as_csv(self, rows: list[Mapping[str, Any]]) -> str:
         text = io.StringIO()
         csv.DictWriter(text, self.columns, restval="", lineterminator="\n").writerows(rows)
         return text.getvalue()
-
-
-def _is_complete(row: Mapping[str | None, Any]) -> bool:
-    """Return whether a row has a step and no more values than the table has columns."""
-    return (row.get("step") or "").isdecimal() and None not in row
 
 
 def _is_of_validation(row: Mapping[str, Any]) -> bool:

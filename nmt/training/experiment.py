@@ -39,13 +39,20 @@ from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
 from nmt.runs.provenance import git_commit
 from nmt.runs.trained_model import build_model
 from nmt.system.hardware import describe_hardware
+from nmt.system.locks import HeldLock
 from nmt.system.safe_files import UnreadableError, read_yaml
+from nmt.training.callbacks import LockGuard
 from nmt.training.lightning_internals import silence_anonymous
 from nmt.training.lightning_module import TrainingModule, parameter_counts
 from nmt.training.nonfinite_guard import NonfiniteGuard
 from nmt.training.preflight import check_ranks, check_settings
 from nmt.training.pretraining import offer_as_stage, pretrained, stage_folder
-from nmt.training.process_setup import set_up_process, set_up_products
+from nmt.training.process_setup import (
+    check_wandb_directories,
+    keep_wandb_directories_in,
+    set_up_process,
+    set_up_products,
+)
 from nmt.training.resume import (
     CompletedAlreadyError,
     EarlierTraining,
@@ -96,14 +103,14 @@ def train(config: DictConfig) -> float | None:
     """
     folder = Path(HydraConfig.get().runtime.output_dir)
     refuse_working_directory(folder, Path(HydraConfig.get().runtime.cwd))
-    with lock_run_folder(folder):
+    with lock_run_folder(folder) as lock:
         finish_putting_aside(folder)
         plan = resolve_run(config, folder)
         if plan.completed is not None:
             return score_completed(plan)
         with keep_summary(folder, plan.earlier) as summary:
             preflight(plan, summary)
-            prepared = prepare(plan, summary)
+            prepared = prepare(plan, summary, lock)
             fit(prepared, summary)
             finish(prepared, summary)
     return summary.best_score
@@ -139,12 +146,12 @@ def preflight(plan: RunPlan, summary: RunSummary) -> None:
         _warn_of_changes(plan.config)
 
 
-def prepare(plan: RunPlan, summary: RunSummary) -> PreparedRun:
+def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> PreparedRun:
     """Prepare data, model and trainer; what can be refused without the data is refused before they are prepared."""
     config = plan.config
     loggers = make_loggers(config.logger)
     start = StartOfTraining(summary)
-    trainer = make_trainer(config, plan.folder, loggers, start)
+    trainer = make_trainer(config, plan.folder, loggers, start, LockGuard(lock))
     check_ranks(config, trainer)
     data = hydra.utils.instantiate(config.data)
     if data.vocabulary_run and plan.earlier.checkpoint:  # because the other run may be gone
@@ -170,6 +177,7 @@ def prepare(plan: RunPlan, summary: RunSummary) -> PreparedRun:
     summary.entries["matmul_precision"] = precision
     summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=code)
     log.info("%s parameters; run folder: %s", f"{summary.entries['parameters']['total']:,}", plan.folder)
+    keep_wandb_directories_in(plan.folder)  # only now, because a pretraining stage would inherit them
     summary.loggers = loggers  # only now, because closing a W&B logger begins its run
     for logger in loggers:
         logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
@@ -299,6 +307,7 @@ def make_loggers(configured: DictConfig) -> list[Logger]:
     for logger in loggers:
         if isinstance(logger, WandbLogger):
             silence_anonymous(logger)
+            check_wandb_directories()
     return loggers
 
 

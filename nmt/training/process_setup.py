@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from pathlib import Path
 
 import pytorch_lightning
 import torch
@@ -9,9 +10,11 @@ from omegaconf import DictConfig
 from torch import nn
 
 from nmt.errors import ConfigurationError
+from nmt.system.files import check_writable
 from nmt.system.matrix_products import PRECISIONS, resolve_precision, set_precision
 
 MAX_THREADS = 1024  # with 2048, OpenMP ends in a segmentation fault
+WANDB_DIRECTORIES = {"WANDB_DATA_DIR": "data", "WANDB_CACHE_DIR": "cache"}
 SEEDS = 2**32  # NumPy takes no larger one
 NEEDLESS_WARNINGS = (
     "The number of training batches",  # a short run is no mistake
@@ -40,6 +43,24 @@ def set_up_process(config: DictConfig) -> None:
         torch.set_num_threads(config.threads)
         os.environ["OMP_NUM_THREADS"] = str(config.threads)  # or Lightning's launcher of ranks sets its own number
     pytorch_lightning.seed_everything(config.seed, workers=True, verbose=False)
+
+
+def check_wandb_directories() -> None:
+    """Check the directories of W&B that the environment names, because W&B first uses them in a validation."""
+    for name in WANDB_DIRECTORIES:
+        if folder := os.environ.get(name):
+            check_writable(
+                Path(folder), f"{name}={folder}", f". Fix: unset {name} to keep its files in the run's folder"
+            )
+
+
+def keep_wandb_directories_in(folder: Path) -> None:
+    """Put the directories of W&B into the run's folder, unless the environment names them.
+
+    By default they are in HOME, which cannot be written in a container started for another user.
+    """
+    for name, place in WANDB_DIRECTORIES.items():
+        os.environ.setdefault(name, str((folder / "wandb" / place).absolute()))
 
 
 def set_up_products(requested: str, earlier: str | None, model: nn.Module, device: torch.device) -> str:

@@ -28,7 +28,7 @@ from nmt.runs.folder import (
     restore_composition,
 )
 from nmt.system.checksums import write_checksums
-from nmt.system.locks import lock_file
+from nmt.system.locks import HeldLock, lock_file
 from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.system.slurm import is_requeued
 
@@ -70,14 +70,17 @@ class Loaded(NamedTuple):
 
 
 @contextmanager
-def lock_run_folder(folder: Path) -> Iterator[None]:
-    """Let one process at a time train in a folder, because two would resume from each other's checkpoints."""
+def lock_run_folder(folder: Path) -> Iterator[HeldLock | None]:
+    """Let one process at a time train in a folder, because two would resume from each other's checkpoints.
+
+    The first rank holds the lock for all.
+    """
     if rank_zero_only.rank != 0:
-        yield
+        yield None
         return
     message = f"{folder}: another process trains there. Fix: wait for it, or name another folder"
-    with lock_file(folder / LOCK, message=message, waits=False):
-        yield
+    with lock_file(folder / LOCK, message=message, waits=False) as lock:
+        yield lock
 
 
 def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:

@@ -232,3 +232,23 @@ def test_a_full_disk_is_reported_and_the_run_resumes_with_free_space(uninterrupt
         assert_same_results(folder, uninterrupted)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [".lock", "metrics.csv"])
+def test_a_run_that_loses_its_lock_or_metrics_ends_and_another_resumes_it(uninterrupted, tmp_path, name):
+    folder = tmp_path / "run"
+    running = start_run(folder)
+    for line in running.stderr:
+        if "epoch 1" in line:
+            break
+    (folder / name).unlink()
+    if name == "metrics.csv":
+        _, stderr = running.communicate(timeout=60)
+        assert "rows are lost" in train_to_end(folder)
+    else:
+        train_to_end(folder)  # while the first one has not noticed yet
+        _, stderr = running.communicate(timeout=60)
+        assert_same_results(folder, uninterrupted)
+    assert running.returncode == 1
+    assert stderr.endswith("Fix: give the same command again once no other process trains there\n")

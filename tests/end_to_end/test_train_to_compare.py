@@ -64,6 +64,17 @@ def test_metrics_are_logged_and_the_loss_falls(run):
     assert float(words[0]["valid/perplexity"]) == pytest.approx(np.exp(float(words[0]["valid/loss"])))
 
 
+def test_a_run_needs_no_home_because_its_wandb_files_lie_inside_it(tmp_path):
+    arguments = (*TWO_STEPS, "logger=local", f"data.cache={tmp_path}/cache", f"hydra.run.dir={tmp_path}/run")
+    places = {"HOME": "/dev/null", "NMT_CACHE": f"{tmp_path}/cache"}
+    done = command("train", *arguments, check=False, WANDB_DATA_DIR="/dev/null/x", **places)
+    assert done.returncode == 1
+    assert "WANDB_DATA_DIR=/dev/null/x: cannot be written" in done.stderr
+    command("train", *arguments, **places)
+    assert offline_wandb.read(tmp_path / "run")["exit_code"] == 0
+    assert {path.name for path in (tmp_path / "run" / "wandb").iterdir()} >= {"data", "cache"}
+
+
 def test_the_offline_wandb_file_contains_metrics_translations_and_heatmaps(run):
     logged = offline_wandb.read(run)
     history = logged["history"]

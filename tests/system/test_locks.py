@@ -32,6 +32,16 @@ def test_a_lock_that_is_held_is_refused_or_waited_for(tmp_path, caplog):
     assert caplog.messages == ["is there; waiting"]
 
 
+def test_a_lock_is_lost_when_its_file_is_removed_or_replaced(tmp_path):
+    path = tmp_path / "lock"
+    with lock_file(path, message="is there") as lock:
+        assert not lock.is_lost()
+        path.unlink()
+        assert lock.is_lost()
+        with lock_file(path, message="is there", waits=False) as other:
+            assert (lock.is_lost(), other.is_lost()) == (True, False)
+
+
 def test_a_file_system_without_locks_gives_a_warning(tmp_path, caplog, monkeypatch):
     def refuse(*_, **__):
         raise OSError(errno.ENOLCK, "No locks available")

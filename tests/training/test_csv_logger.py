@@ -1,9 +1,12 @@
 """metrics.csv, and how a resumed run continues it."""
 
 import csv
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from nmt.errors import UserError
 from nmt.training.csv_logger import CsvLogger
 
 
@@ -104,6 +107,24 @@ def test_lost_rows_are_counted_and_the_damaged_file_is_kept(path, caplog, damage
     assert kept.exists() == (damage is not None)
     log.keep_until(29, count=count)
     assert damage is None or kept.read_bytes() == damage(content)
+
+
+def append_a_row(path):
+    with path.open("a") as file:
+        file.write("19,0,1.0,\n")
+
+
+@pytest.mark.parametrize("change", [Path.unlink, append_a_row, lambda path: path.write_text("")])
+def test_a_file_changed_while_training_ends_the_run(tmp_path, change):
+    log = CsvLogger(str(tmp_path / "metrics.csv"))
+    log.log_metrics({"train/loss": 3.5, "epoch": 0}, step=9)
+    log.log_metrics({"valid/bleu": 12.25, "epoch": 0}, step=9)
+    change(log.path)
+    content = log.path.read_text() if log.path.exists() else None
+    for write in (log.validations, partial(log.log_metrics, {"train/loss": 0.1}, step=29)):
+        with pytest.raises(UserError, match=rf"{log.path}: was changed or removed .*Fix: give the same command again"):
+            write()
+    assert content == (log.path.read_text() if log.path.exists() else None)
 
 
 def test_a_missing_file_is_created(tmp_path):
