@@ -1,4 +1,4 @@
-"""What W&B keeps of a run beside its metrics: the best of each score, test scores, and what was trained."""
+"""The summary of a run in W&B: the best of each score, test scores, and fingerprints of what was trained."""
 
 import json
 import logging
