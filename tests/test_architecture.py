@@ -154,9 +154,10 @@ def test_texts_of_other_libraries_errors_are_matched_in_one_file():
     assert matching == []
 
 
-def test_the_table_of_groups_in_the_readme_names_every_choice():
+def test_the_table_of_groups_in_the_documentation_names_every_choice():
     rows = {
-        row[1]: row[2] for row in re.finditer(r"^\| `([\w/]+)` \| (.*) \|$", (ROOT / "README.md").read_text(), re.M)
+        row[1]: row[2]
+        for row in re.finditer(r"^\| `([\w/]+)` \| (.*) \|$", (ROOT / "docs" / "settings.md").read_text(), re.M)
     }
     groups = {path.parent.relative_to(CONF_DIR).as_posix() for path in CONF_DIR.glob("**/*.yaml")}
     parts = {group for group in groups if group.partition("/")[0] in ("attention", "decoder", "memory", "encoder")}
