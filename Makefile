@@ -1,10 +1,10 @@
-# make demo | test | test-all | lint | format | results
+# make demo | test | test-all | lint | format | results | site
 # All packages are installed into .venv, again only after a change of requirements*.txt.
 PYTHON ?= python3
 BIN := .venv/bin
 RUN := outputs/demo/$(shell date +%Y-%m-%d_%H-%M-%S)
 
-.PHONY: demo test test-all lint format results
+.PHONY: demo test test-all lint format results site
 .DELETE_ON_ERROR:
 
 demo: .venv/installed
@@ -27,6 +27,10 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	@if npx --no-install prettier --version >/dev/null 2>&1; then npx --no-install prettier --check nmt/web; \
 	else echo "nmt/web is not checked, because Prettier is not installed. Fix: npm install --global prettier"; fi
+
+site: .venv/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "The site: .cache/site/index.html"
 
 results: .venv/installed
 	$(BIN)/python -m studies

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,17 @@ def test_the_first_page_is_short():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 120
     assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.slow
+def test_the_site_is_built_and_has_every_key(tmp_path):
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr  # strict: a broken link is an error
+    page = (tmp_path / "keys.html").read_text(encoding="utf-8")
+    for key in ("length_penalty", "vocabulary.minimum_count", "graphs", "spike"):
+        assert f"{key}</code>" in page
+    assert (tmp_path / "results" / "multi30k_ende.html").is_file()
 
 
 def commands() -> list[str]:
