@@ -6,7 +6,7 @@ from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because the configuration files use them
 from nmt.config.installation import name_command
-from nmt.config.overrides import read_dotlist
+from nmt.config.overrides import explain_split_argument, read_dotlist
 from nmt.config.schema import find_misfit, load_defaults
 from nmt.errors import ConfigurationError
 
@@ -30,9 +30,8 @@ def read_arguments(
     OmegaConf.set_struct(defaults, True)
     for argument in arguments:
         if "=" not in argument:
-            raise ConfigurationError(
-                f"{argument}: not KEY=VALUE. Fix: write run=FOLDER, for example; --help explains the keys"
-            )
+            fix = "Fix: write run=FOLDER, for example; --help explains the keys"
+            raise ConfigurationError(explain_split_argument(argument, arguments) or f"{argument}: not KEY=VALUE. {fix}")
         if takes_data and argument.startswith("test="):
             raise ConfigurationError(f"{argument}: no such key. Fix: data.{argument}")
     data_overrides = [argument for argument in arguments if takes_data and argument.startswith("data.")]

@@ -27,7 +27,7 @@ from yaml import MarkedYAMLError
 
 from nmt.config.diff import flatten_settings
 from nmt.config.installation import CONF_DIR
-from nmt.config.overrides import MULTIRUN, quote_value
+from nmt.config.overrides import MULTIRUN, explain_split_argument, quote_value
 from nmt.config.schema import list_choices
 from nmt.errors import UserError, did_you_mean, first_line, locate_error
 
@@ -118,6 +118,8 @@ def _number_as_choice(_: ValueError, __: re.Match) -> str:
 
 def _bad_syntax(error: OverrideParseException, _: re.Match) -> str:
     """Explain an argument that Hydra's grammar cannot read, and how to quote it."""
+    if message := explain_split_argument(error.override, sys.argv[1:]):
+        return message
     key, _, value = error.override.partition("=")
     reason = "" if first_line(error).startswith("Lexer") else f" ({first_line(error)})"
     fix = ""

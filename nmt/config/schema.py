@@ -60,7 +60,13 @@ def check_overrides(arguments: Sequence[str]) -> None:
         default = OmegaConf.select(defaults, key, throw_on_resolution_failure=False)
         problem = _find_unread(override, defaults) or find_misfit(key, override.value(), default)
         if problem:
-            raise ConfigurationError(problem)
+            raise ConfigurationError(problem + _suggest_sweep(key, override.value()))
+
+
+def _suggest_sweep(key: str, value: Any) -> str:
+    """Return how to sweep over numbers if the value is written like a range, such as 1-3."""
+    ends = re.fullmatch(r"(\d+)(?:-|:|\.\.)(\d+)", str(value))
+    return f". Fix: -m '{key}=range({ends[1]},{int(ends[2]) + 1})'" if ends else ""
 
 
 @cache

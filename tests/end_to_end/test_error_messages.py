@@ -147,6 +147,12 @@ MISTAKES = {
     "pretraining={experiment:[demo]}": r"pretraining.experiment=\['demo'\]: must be the name of an experiment$",
     "pretraining={without:[attention/window]}": "pretraining.without: attention/window is no group",
     "-m +table=tu2016_table1 experiment=multi30k": ".* is not a row of Tu 2016, Table 1: .*Fix: leave out experiment=",
+    "-m attention=additive, coverage": "attention=additive, coverage: the shell splits it at the space. Fix: quote it: "
+    "'attention=additive, coverage'$",
+    "pretraining={without: [memory]}": r".*: the shell splits .* Fix: quote it: 'pretraining={without: \[memory\]}'$",
+    "seed= 1": "seed= 1: the shell splits it at the space. Fix: quote it: 'seed= 1'$",
+    "-m seed=1-3": r"seed=1-3: must be a number; the default is 1. Fix: -m 'seed=range\(1,4\)'$",
+    "size=medium": "size=medium: no such choice. Fix: choose base, .*small, tiny",
     "experiment=dmo": r"experiment=dmo: no such choice \(did you mean demo\?\). Fix: choose ",
 }
 
@@ -172,6 +178,7 @@ def test_a_mistake_in_a_training_command_ends_with_one_error_line(mistake, tmp_p
     ("name", "arguments", "message"),
     [
         ("evaluate", ["run"], "run: not KEY=VALUE. Fix: write run=FOLDER, for example; --help explains the keys"),
+        ("evaluate", ["score=[a,", "b]"], r"score=\[a, b\]: the shell splits it .* Fix: quote it: 'score=\[a, b\]'"),
         ("evaluate", ["beem=3"], r"beem: no such key \(did you mean beam\?\); there are .*"),
         ("evaluate", [], "run: no run is given. Fix: run=FOLDER, or "),
         ("translate", ["run=/nowhere"], "run=/nowhere: no such folder or checkpoint"),
