@@ -1,5 +1,6 @@
 """One-line errors: a mistake in a command is reported with its key and the allowed values."""
 
+import argparse
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import sys
 from contextlib import nullcontext
 
 import pytest
+import torch
 from commands import answer, command
 from hydra.errors import InstantiationException
 
@@ -172,6 +174,32 @@ def test_a_mistake_in_a_training_command_ends_with_one_error_line(mistake, tmp_p
         assert summary["status"] == "failed"
         assert "Traceback" in summary["traceback"]
         assert "Traceback" in (run / "train.log").read_text()
+
+
+FOREIGN = {  # checkpoints as other toolkits write them
+    "joeynmt": ({"steps": 3, "model_state": {}, "optimizer_state": {}}, "which holds steps, model_state, optimizer_"),
+    "opennmt": ({"model": {}, "opt": argparse.Namespace(layers=2)}, r"\(it holds argparse.Namespace, and only tensors"),
+    "huggingface": ({"encoder.embed_tokens.weight": torch.ones(2, 2)}, "which holds encoder.embed_tokens.weight. "),
+    "tensor": (torch.ones(2), "which holds Tensor. "),
+}
+
+
+@pytest.mark.parametrize("toolkit", FOREIGN)
+def test_a_checkpoint_of_another_toolkit_is_refused_in_one_line(toolkit, tmp_path, capfd, monkeypatch):
+    content, reason = FOREIGN[toolkit]
+    torch.save(content, path := tmp_path / "model.pt")
+    quiet = ("logger=none", f"hydra.run.dir={tmp_path}/run")
+    for verb, key, arguments in (
+        ("train", "ckpt_path=", quiet),
+        ("train", "init_from=", quiet),
+        ("evaluate", "run=", ()),
+    ):
+        status, stderr = answer(verb, f"{key}{path}", *arguments, capture=capfd, monkeypatch=monkeypatch)
+        assert status == 1
+        last = stderr.strip().split("\n")[-1]
+        assert re.fullmatch(
+            rf"error: .*{path}: .*{reason}.*Fix: name a checkpoint of this project, such as .*", last
+        ), last
 
 
 @pytest.mark.parametrize(
