@@ -149,6 +149,9 @@ MISTAKES = {
     "pretraining={experiment:[demo]}": r"pretraining.experiment=\['demo'\]: must be the name of an experiment$",
     "pretraining={without:[attention/window]}": "pretraining.without: attention/window is no group",
     "-m +table=tu2016_table1 experiment=multi30k": ".* is not a row of Tu 2016, Table 1: .*Fix: leave out experiment=",
+    "memory=buffer decoder=feedback pretraining={without:[memory]} fresh=[decoder.memroy.*]": "fresh=.*: this "
+    r"model has no such parameter \(did you mean decoder.memory",
+    "decoder=feedback memory=buffer pretraining={without:[memory]}": "pretraining: lacks decoder.memory.perturbation, ",
     "-m attention=additive, coverage": "attention=additive, coverage: the shell splits it at the space. Fix: quote it: "
     "'attention=additive, coverage'$",
     "pretraining={without: [memory]}": r".*: the shell splits .* Fix: quote it: 'pretraining={without: \[memory\]}'$",
