@@ -6,7 +6,7 @@ from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because the configuration files use them
 from nmt.config.installation import name_command
-from nmt.config.overrides import explain_split_argument, read_dotlist
+from nmt.config.overrides import explain_split_argument, find_repeated, read_dotlist
 from nmt.config.schema import find_misfit, load_defaults
 from nmt.errors import ConfigurationError
 
@@ -34,6 +34,10 @@ def read_arguments(
             raise ConfigurationError(explain_split_argument(argument, arguments) or f"{argument}: not KEY=VALUE. {fix}")
         if takes_data and argument.startswith("test="):
             raise ConfigurationError(f"{argument}: no such key. Fix: data.{argument}")
+    if repeated := find_repeated(arguments):
+        values = ",".join(argument.removeprefix("run=") for argument in repeated)
+        ensemble = f", or 'runs=[{values}]' for an ensemble" if repeated[0].startswith("run=") else ""
+        raise ConfigurationError(f"{' '.join(repeated)}: one key, several values. Fix: keep one{ensemble}")
     data_overrides = [argument for argument in arguments if takes_data and argument.startswith("data.")]
     given = read_dotlist(argument for argument in arguments if argument not in data_overrides)
     settings = OmegaConf.merge(defaults, given)

@@ -8,6 +8,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from nmt.config.diff import override_key
 from nmt.errors import ConfigurationError
 
 MULTIRUN = {"-m", "--multirun"}
@@ -31,6 +32,15 @@ def prepare_arguments(arguments: list[str]) -> list[str]:
             raise ConfigurationError(f"{argument}: names no folder. Fix: leave it out, or name one")
     # because Hydra's parser reads no KEY=VALUE after a flag that follows others
     return sorted(arguments, key=lambda argument: argument not in MULTIRUN)
+
+
+def find_repeated(arguments: Iterable[str]) -> list[str]:
+    """Return the first KEY=VALUE arguments that give one key several values; empty if none do."""
+    by_key: dict[str, dict[str, None]] = {}
+    for argument in arguments:
+        if "=" in argument:
+            by_key.setdefault(override_key(argument), {})[argument] = None
+    return next((list(repeated) for repeated in by_key.values() if len(repeated) > 1), [])
 
 
 def explain_split_argument(part: str, arguments: Sequence[str]) -> str | None:

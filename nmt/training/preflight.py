@@ -16,6 +16,9 @@ from pytorch_lightning import Trainer
 from nmt.config.diff import flatten_settings
 from nmt.config.explain import explain_construction_error
 from nmt.config.resolvers import starts_from_pretrained
+from nmt.data.moses_internals import list_moses_languages
+from nmt.data.parallel_text import SIDES
+from nmt.data.preprocessing import languages_of_country
 from nmt.errors import ConfigurationError, UserError, did_you_mean
 from nmt.evaluation.bleu import bleu_metric
 from nmt.model.translator import Translator
@@ -63,6 +66,7 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     _check_optimizer(config)
     _check_start(config, checkpoint)
     _check_dropout(config)
+    _check_languages(config.data)
     _check_model(config)
     if checkpoint is None:
         _check_fresh(config, overrides)
@@ -185,6 +189,20 @@ def _check_dropout(config: DictConfig) -> None:
     for key, rate in flatten_settings(OmegaConf.to_container(config)).items():
         if key.endswith("dropout") and isinstance(rate, int | float) and not 0 <= rate <= 1:
             raise ConfigurationError(f"{key}={rate}: must be from 0 to 1")
+
+
+def _check_languages(data: DictConfig) -> None:
+    """Refuse the code of a country in place of a language, and warn of a language that Moses does not know."""
+    languages = list_moses_languages()
+    for side in SIDES:
+        settings, key = data[side], f"data.{side}.language={data[side].language}"
+        if settings.language in languages or (settings.tokenizer == "none" and not settings.normalize):
+            continue
+        if spoken := languages_of_country(settings.language):
+            fix = f"data.{side}.language={'|'.join(spoken)}"
+            raise ConfigurationError(f"{key}: is the code of a country, not of a language. Fix: {fix}")
+        hint = did_you_mean(settings.language, languages)
+        log.warning("%s: Moses has no rules for it%s; the text is split as English", key, hint)
 
 
 def _check_model(config: DictConfig) -> None:

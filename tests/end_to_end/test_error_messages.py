@@ -152,6 +152,9 @@ MISTAKES = {
     "memory=buffer decoder=feedback pretraining={without:[memory]} fresh=[decoder.memroy.*]": "fresh=.*: this "
     r"model has no such parameter \(did you mean decoder.memory",
     "decoder=feedback memory=buffer pretraining={without:[memory]}": "pretraining: lacks decoder.memory.perturbation, ",
+    "data=multi30k data.source.language=cz": "data.source.language=cz: is the code of a country, not of .* Fix: "
+    "data.source.language=cs$",
+    "run=a run=b": "run=a run=b: one command repeats one run. Fix: keep one$",
     "-m attention=additive, coverage": "attention=additive, coverage: the shell splits it at the space. Fix: quote it: "
     "'attention=additive, coverage'$",
     "pretraining={without: [memory]}": r".*: the shell splits .* Fix: quote it: 'pretraining={without: \[memory\]}'$",
@@ -218,6 +221,12 @@ def test_a_checkpoint_of_another_toolkit_is_refused_in_one_line(toolkit, tmp_pat
         ("evaluate", ["run=a", "average=logs"], r"average=logs: applies only to several runs. .*'runs=\[FOLDER,F"),
         ("evaluate", ["run=a", "runs=[b,c]"], "run=a: runs= is given too. Fix: leave out one of them"),
         ("evaluate", ["as_json=yess"], "as_json=yess: must be true or false; the default is false"),
+        (
+            "evaluate",
+            ["run=a", "run=b"],
+            r"run=a run=b: one key, several values. .* keep one, or 'runs=\[a,b\]' for an",
+        ),
+        ("translate", ["beam=2", "beam=3"], "beam=2 beam=3: one key, several values. Fix: keep one"),
         ("translate", ["beam=2.5"], "beam=2.5: must be a whole number; the default is 5"),
         ("translate", ["beam=wide"], "beam=wide: must be a number; the default is 5"),
     ],
@@ -226,6 +235,15 @@ def test_a_mistake_in_another_command_ends_with_one_error_line(name, arguments, 
     status, stderr = answer(name, *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
     assert re.fullmatch(f"error: {message}.*\n", stderr), stderr
+
+
+def test_a_setting_that_is_given_twice_is_named_with_the_one_that_counts(tmp_path, capfd, monkeypatch):
+    arguments = ("seed=1", "seed=-1", "logger=none", f"hydra.run.dir={tmp_path}/run")
+    status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    first, *_, last = stderr.strip().split("\n")
+    assert first == "seed=1 seed=-1: the last one counts; -m seed=1,-1 trains with each"
+    assert last.startswith("error: seed=-1: must be")
 
 
 def test_a_broken_configuration_file_is_named_with_its_line(tmp_path, capfd, monkeypatch):
