@@ -6,7 +6,7 @@ from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because the configuration files use them
 from nmt.config.installation import name_command
-from nmt.config.overrides import explain_split_argument, find_repeated, read_dotlist
+from nmt.config.overrides import expand_home, explain_split_argument, find_repeated, read_dotlist
 from nmt.config.schema import find_misfit, load_defaults
 from nmt.errors import ConfigurationError
 
@@ -26,6 +26,7 @@ def read_arguments(
         The settings, and the `data.` arguments as they are.
     """
     exit_after_help(arguments, usage.replace(f"python {command}.py", name_command(command)))
+    arguments = list(map(expand_home, arguments))
     defaults = load_defaults(command)
     OmegaConf.set_struct(defaults, True)
     for argument in arguments:

@@ -1,5 +1,6 @@
 """KEY=VALUE overrides on the command line: their order and their quotes."""
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -32,6 +33,11 @@ def prepare_arguments(arguments: list[str]) -> list[str]:
             raise ConfigurationError(f"{argument}: names no folder. Fix: leave it out, or name one")
     # because Hydra's parser reads no KEY=VALUE after a flag that follows others
     return sorted(arguments, key=lambda argument: argument not in MULTIRUN)
+
+
+def expand_home(argument: str) -> str:
+    """Return an argument with the home folder in place of ~ in its value, because a shell expands no ~ after =."""
+    return re.sub(r"([=,\[]\s*['\"]?)~(?=/)", lambda match: match[1] + os.path.expanduser("~"), argument)
 
 
 def find_repeated(arguments: Iterable[str]) -> list[str]:

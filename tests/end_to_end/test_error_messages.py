@@ -246,6 +246,26 @@ def test_a_setting_that_is_given_twice_is_named_with_the_one_that_counts(tmp_pat
     assert last.startswith("error: seed=-1: must be")
 
 
+@pytest.mark.parametrize(
+    "command_line",
+    [
+        "train data=multi30k data.train.source=~/a",
+        "train init_from=~/a",
+        "train run=~/a",
+        "evaluate run=~/a",
+        "evaluate runs=[~/a,~/b]",
+        "evaluate links=~/a gold=~/a",
+        "compare x output=~/a",
+    ],
+)
+def test_a_tilde_in_a_path_is_the_home_folder(command_line, tmp_path, capfd, monkeypatch):
+    name, *arguments = command_line.split()
+    arguments += ["logger=none", f"hydra.run.dir={tmp_path}/run"] if name == "train" else []
+    status, stderr = answer(name, *arguments, capture=capfd, monkeypatch=monkeypatch, HOME=str(tmp_path))
+    assert status == 1
+    assert f"{tmp_path}/a" in stderr.strip().split("\n")[-1]
+
+
 def test_a_broken_configuration_file_is_named_with_its_line(tmp_path, capfd, monkeypatch):
     broken = tmp_path / "experiment" / "broken.yaml"
     broken.parent.mkdir()
