@@ -7,7 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 import nmt.config.resolvers  # noqa: F401, because the configuration files use them
 from nmt.config.installation import name_command
 from nmt.config.overrides import expand_home, explain_split_argument, find_repeated, read_dotlist
-from nmt.config.schema import find_misfit, load_defaults
+from nmt.config.schema import describe_keys, find_misfit, load_defaults
 from nmt.errors import ConfigurationError
 
 
@@ -19,13 +19,14 @@ def read_arguments(
     Args:
         command: the name of the command.
         arguments: its arguments.
-        usage: the text of --help.
+        usage: the text of --help, to which a list of all keys is added.
         takes_data: accept keys that begin with `data.`, for the data settings of the run.
 
     Returns:
         The settings, and the `data.` arguments as they are.
     """
-    exit_after_help(arguments, usage.replace(f"python {command}.py", name_command(command)))
+    usage = usage.replace(f"python {command}.py", name_command(command)).strip()
+    exit_after_help(arguments, f"{usage}\n\nAll keys with their defaults:\n\n{describe_keys(command)}")
     arguments = list(map(expand_home, arguments))
     defaults = load_defaults(command)
     OmegaConf.set_struct(defaults, True)

@@ -14,6 +14,7 @@ from hydra.errors import InstantiationException
 
 import nmt
 from nmt.config.explain import explain
+from nmt.config.schema import load_defaults
 from nmt.training.resume import lock_run_folder
 
 MISTAKES = {
@@ -428,5 +429,11 @@ def test_help_lists_the_groups_with_their_choices():
     assert "attention: additive, concat, coverage" in text
     assert "attention/history: temporal" in text
     assert "data: am3_zhen, hub, multi30k" in text
-    for name in ("evaluate", "translate"):
-        assert f"python {name}.py run=FOLDER" in command(name, "--help").stdout
+
+
+@pytest.mark.parametrize("name", ["evaluate", "translate", "compare"])
+def test_help_lists_every_key_with_its_default_and_comment(name):
+    text = command(name, "--help").stdout
+    assert f"python {name}.py " in text
+    for key in load_defaults(name):
+        assert re.search(rf"^  {key}=\S+ +\S", text, re.MULTILINE), key
