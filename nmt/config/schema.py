@@ -15,6 +15,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from nmt.config.chosen_files import name_file
 from nmt.config.installation import CONF_DIR
 from nmt.errors import ConfigurationError, did_you_mean
 
@@ -108,7 +109,7 @@ def _find_unread(override: Override, defaults: DictConfig) -> str | None:
 def _explain_unread(key: str, section: str, defaults: Iterable[Any]) -> str:
     known = [name for name in map(str, defaults) if not name.startswith("_")]
     full_key, fix = (f"{section}.{key}", f". Fix: choose {', '.join(known)}") if section else (key, "")
-    return f"{full_key}: no such key, nothing reads it{did_you_mean(key, known)}{fix}"
+    return f"{full_key}: no such key{name_file(full_key)}, nothing reads it{did_you_mean(key, known)}{fix}"
 
 
 def check_composed_config(config: DictConfig) -> None:

@@ -35,7 +35,7 @@ MISTAKES = {
     "attention=location attention.score.positions=0": "attention.score.positions=0: must be at least 1",
     "attention=none attention.context_size=64": "attention.context_size=64: must be 0 without attention",
     "memory=buffer memory.cells=0": "memory.cells=0: must be at least 1",
-    "+attention.foo=1": "attention.foo: no such setting here",
+    "+attention.foo=1": "attention.foo: no such setting. Fix: choose context_size, score, weights, window, history, ",
     "+attention=coverage": r"\+attention=coverage: attention is already in the defaults. Fix: leave out the \+$",
     "+trainer.max_epochs=3": r"\+trainer.max_epochs: there is such a key already. Fix: leave out the \+$",
     "trainer.max_epoch=3": r"trainer.max_epoch: no such key \(did you mean max_epochs\?\); trainer has ",
@@ -278,12 +278,17 @@ def test_a_broken_configuration_file_is_named_with_its_line(tmp_path, capfd, mon
 
 
 IN_A_FILE = {
-    "see: 3": r"see: no such key, nothing reads it \(did you mean seed\?\)$",
-    "size: {hiden: 9}": r"size.hiden: no such key, .*\(did you mean hidden\?\). Fix: choose embedding, encoder, ",
-    "loss: {smoothing: 0.1}": r"loss.smoothing: no such key, .*\(did you mean label_smoothing\?\). Fix: choose lab",
+    "see: 3": r"see: no such key in FILE, nothing reads it \(did you mean seed\?\)$",
+    "size: {hiden: 9}": r"size.hiden: no such key in FILE, .*\(did you mean hidden\?\). Fix: choose embedding, ",
+    "loss: {smoothing: 0.1}": r"loss.smoothing: no such key in FILE, .*\(did you mean label_smoothing\?\). Fix",
     "loss: 3": r"loss=3: is a section with settings \(label_smoothing, normalize\)",
     "finite: null": "finite=null: must have settings$",
-    "model: {bias: 1}": "model.bias: no such setting here$",
+    "model: {bias: 1}": "model.bias: no such setting in FILE. Fix: choose source_vocabulary_size, ",
+    "attention: {contxt_size: 3}": r"attention.contxt_size: no such setting in FILE \(did you mean context_size",
+    "attention: {score: {qery_size: 3}}": r"attention.score.qery_size: no such setting in FILE \(did you mean query",
+    "data: {max_lenth: 3}": r"data.max_lenth: no such setting in FILE \(did you mean max_length\?\)",
+    "trainer: {max_epoch: 3}": r"trainer.max_epoch: no such setting in FILE \(did you mean max_epochs\?\)",
+    "optimizer: {lrr: 3}": r"optimizer.lrr: no such setting in FILE \(did you mean lr\?\)",
     "wide: 12\nsize: {hidden: '${twice:${wide}}'}\ntrainer: {max_steps: 0}": "nothing was trained: a new run",
 }
 
@@ -296,7 +301,18 @@ def test_an_unused_key_in_a_users_file_is_refused(settings, message, tmp_path, c
     arguments = ("--config-dir", str(tmp_path), "experiment=mine", "size=tiny", f"hydra.run.dir={tmp_path}/run")
     status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
-    assert re.search(f"^error: {message}", stderr.strip(), re.MULTILINE), stderr
+    file = re.escape(str(tmp_path / "experiment" / "mine.yaml"))
+    assert re.search(f"^error: {message.replace('FILE', file)}", stderr.strip(), re.MULTILINE), stderr
+
+
+def test_an_unused_key_names_the_file_of_its_group(tmp_path, capfd, monkeypatch):
+    file = tmp_path / "attention" / "mine.yaml"
+    file.parent.mkdir()
+    file.write_text("defaults: [additive, _self_]\ncontxt_size: 3\n")
+    arguments = ("--config-dir", str(tmp_path), "attention=mine", "size=tiny", f"hydra.run.dir={tmp_path}/run")
+    status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert f"error: attention.contxt_size: no such setting in {file} (did you mean context_size?)" in stderr
 
 
 def test_a_failed_import_of_a_callback_names_file_and_line(tmp_path, capfd, monkeypatch):
