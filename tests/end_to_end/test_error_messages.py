@@ -12,7 +12,7 @@ import torch
 from commands import answer, command
 from hydra.errors import InstantiationException
 
-import nmt
+import nmt.model
 from nmt.config.explain import explain
 from nmt.config.schema import load_defaults
 from nmt.training.resume import lock_run_folder
@@ -345,6 +345,38 @@ def test_an_error_in_a_mechanism_names_file_and_line(tmp_path, capfd, monkeypatc
     assert re.search(
         rf"^error: {re.escape(str(broken))}, line 4: RuntimeError: Expected size for", stderr, re.MULTILINE
     )
+
+
+@pytest.mark.parametrize(
+    ("weights", "gain", "message"),
+    [
+        ("softmax[:, :1]", 1.0, r"Mine \(FILE\): returned the shape \(8, 1\). Fix: return \(8, \d+\)"),
+        ("torch.sqrt(softmax - 1)", 1.0, "the loss .* correct FILE, line 9: FloatingPointError: sqrt returned NaN"),
+        ("softmax * self.gain", float("nan"), "the loss .* Fix: give decoder.attention.weights.gain an initial value"),
+        ("softmax + torch.sqrt(0 * self.gain)", 1.0, r"the loss .* Fix: \+trainer.detect_anomaly=true names the"),
+    ],
+)
+def test_broken_weights_of_the_users_are_named(weights, gain, message, tmp_path, capfd, monkeypatch):
+    broken = tmp_path / "broken_weights.py"
+    broken.write_text(
+        "import torch\n"
+        "class Mine(torch.nn.Module):\n"
+        "    normalizes = True\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        f"        self.gain = torch.nn.Parameter(torch.tensor(float('{gain}')))\n"
+        "    def forward(self, energies):\n"
+        "        softmax = torch.softmax(energies, dim=1)\n"
+        f"        return {weights}\n"
+    )
+    monkeypatch.setattr("nmt.model.__path__", [*nmt.model.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "nmt.model.broken_weights", raising=False)
+    monkeypatch.setattr("nmt.errors.PACKAGE", str(tmp_path))
+    settings = ("attention.weights._target_=nmt.model.broken_weights.Mine", "trainer.num_sanity_val_steps=0")
+    small = ("size=tiny", "logger=none", "data.train.count=50", "data.batches.size=8", f"hydra.run.dir={tmp_path}/run")
+    status, stderr = answer("train", *settings, *small, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert re.search(f"^error: {message.replace('FILE', re.escape(str(broken)))}", stderr, re.MULTILINE), stderr
 
 
 @pytest.mark.parametrize("flag", [["-m"], []])
