@@ -15,6 +15,7 @@ from hydra.errors import InstantiationException
 import nmt.model
 from nmt.config.explain import explain
 from nmt.config.schema import load_defaults
+from nmt.errors import UserError
 from nmt.training.resume import lock_run_folder
 
 MISTAKES = {
@@ -137,7 +138,7 @@ MISTAKES = {
     "hydra.run.dir=README.md": r"hydra.run.dir=README.md: cannot be written \(File exists\)$",
     "hydra.run.dir=README.md/a/b": r"hydra.run.dir=README.md/a/b: cannot be written \(Not a directory\)$",
     "-m hydra.sweep.dir=README.md seed=1,2": r"hydra.sweep.dir=README.md: cannot be written \(File exists\)$",
-    "pretraining_folder=README.md": r"pretraining_folder=README.md: cannot be written \(File exists\)$",
+    "pretraining_folder=README.md": r"pretraining_folder=README.md: cannot be written \(Not a directory\)$",
     "--config-name mine": "--config-name: the main configuration is always config.yaml. Fix: put your settings",
     "trainer.precision=16-mixed": "trainer.precision=16-mixed: choose 32-true, bf16-mixed",
     "pretraining={overrides:['trainer.max_epochs=two']}": "pretraining.overrides: trainer.max_epochs=two: must be",
@@ -421,6 +422,32 @@ def test_a_refused_command_restores_the_composition_of_an_earlier_run(held, tmp_
         _, stderr = answer("train", *refused, f"hydra.run.dir={tmp_path}", capture=capfd, monkeypatch=monkeypatch)
     assert ("another process trains there" if held else "dropout=yes: must be a number") in stderr
     assert (tmp_path / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
+
+
+@pytest.mark.parametrize(
+    "refused", ["dropout=yes", "size.encoder=10 attention=dot", "data=multi30k", "-m seed=1,2 dropout=yes"]
+)
+def test_a_refused_command_leaves_no_new_folder(refused, tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, _ = answer("train", *refused.split(), capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
+    assert status == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kept", ["an empty folder", "a file of the user's"])
+def test_a_refused_command_keeps_what_the_user_made(kept, tmp_path, capfd, monkeypatch):
+    run = tmp_path / "run"
+    if kept == "an empty folder":
+        run.mkdir()
+    else:  # written between the start of the command and its end
+
+        def write_and_refuse(*_):
+            (run / "notes.txt").touch()
+            raise UserError("refused")
+
+        monkeypatch.setattr("nmt.training.experiment.resolve_run", write_and_refuse)
+    assert answer("train", "dropout=1.5", f"hydra.run.dir={run}", capture=capfd, monkeypatch=monkeypatch)[0] == 1
+    assert run.is_dir()
 
 
 def test_an_unexpected_error_names_the_log_with_the_traceback(tmp_path, capfd, monkeypatch):
