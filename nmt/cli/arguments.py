@@ -6,8 +6,8 @@ from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because the configuration files use them
 from nmt.config.installation import name_command
-from nmt.config.overrides import read_dotlist
-from nmt.config.schema import find_misfit, load_defaults
+from nmt.config.overrides import expand_home, explain_split_argument, find_repeated, read_dotlist
+from nmt.config.schema import describe_keys, find_misfit, load_defaults
 from nmt.errors import ConfigurationError
 
 
@@ -19,22 +19,27 @@ def read_arguments(
     Args:
         command: the name of the command.
         arguments: its arguments.
-        usage: the text of --help.
+        usage: the text of --help, to which a list of all keys is added.
         takes_data: accept keys that begin with `data.`, for the data settings of the run.
 
     Returns:
         The settings, and the `data.` arguments as they are.
     """
-    exit_after_help(arguments, usage.replace(f"python {command}.py", name_command(command)))
+    usage = usage.replace(f"python {command}.py", name_command(command)).strip()
+    exit_after_help(arguments, f"{usage}\n\nAll keys with their defaults:\n\n{describe_keys(command)}")
+    arguments = list(map(expand_home, arguments))
     defaults = load_defaults(command)
     OmegaConf.set_struct(defaults, True)
     for argument in arguments:
         if "=" not in argument:
-            raise ConfigurationError(
-                f"{argument}: not KEY=VALUE. Fix: write run=FOLDER, for example; --help explains the keys"
-            )
+            fix = "Fix: write run=FOLDER, for example; --help explains the keys"
+            raise ConfigurationError(explain_split_argument(argument, arguments) or f"{argument}: not KEY=VALUE. {fix}")
         if takes_data and argument.startswith("test="):
             raise ConfigurationError(f"{argument}: no such key. Fix: data.{argument}")
+    if repeated := find_repeated(arguments):
+        values = ",".join(argument.removeprefix("run=") for argument in repeated)
+        ensemble = f", or 'runs=[{values}]' for an ensemble" if repeated[0].startswith("run=") else ""
+        raise ConfigurationError(f"{' '.join(repeated)}: one key, several values. Fix: keep one{ensemble}")
     data_overrides = [argument for argument in arguments if takes_data and argument.startswith("data.")]
     given = read_dotlist(argument for argument in arguments if argument not in data_overrides)
     settings = OmegaConf.merge(defaults, given)

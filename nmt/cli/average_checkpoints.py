@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nmt.cli.arguments import exit_after_help
 from nmt.cli.exit_status import exit_with_one_line_errors
+from nmt.config.overrides import expand_home
 from nmt.errors import ConfigurationError
 from nmt.training.weight_averaging import average_checkpoints
 
@@ -16,8 +17,9 @@ from nmt.training.weight_averaging import average_checkpoints
 def main() -> None:
     """Average the checkpoints that the command line names."""
     exit_after_help(sys.argv[1:], __doc__)
-    outputs = [argument.removeprefix("output=") for argument in sys.argv[1:] if argument.startswith("output=")]
-    paths = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("output=")]
+    arguments = list(map(expand_home, sys.argv[1:]))
+    outputs = [argument.removeprefix("output=") for argument in arguments if argument.startswith("output=")]
+    paths = [Path(argument) for argument in arguments if not argument.startswith("output=")]
     if len(outputs) != 1 or len(paths) < 2:
         raise ConfigurationError(f"needs output=FILE and two or more checkpoints. Fix: {__doc__.splitlines()[2]}")
     average_checkpoints(paths, Path(outputs[0]))

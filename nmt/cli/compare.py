@@ -4,7 +4,7 @@
 
 Give folders of runs, of sweeps, or folders that hold such folders. The page has the leaderboard, learning curves,
 settings, BLEU by length and every sentence with its alignments. The tables lie beside it, as Markdown and as JSON.
-Runs that cannot be compared are listed with the reason. All keys and their defaults are in conf/compare.yaml.
+Runs that cannot be compared are listed with the reason.
 """
 
 import sys

@@ -14,8 +14,7 @@
 4. Print the alignment error rate of any aligner's links.
 5. Print the scores of any system's translations.
 
-For an ensemble write 'runs=[FOLDER,FOLDER]' instead of run=FOLDER. All keys and their defaults are in
-conf/evaluate.yaml and conf/search.yaml. The most used ones:
+For an ensemble write 'runs=[FOLDER,FOLDER]' instead of run=FOLDER. The keys most often used:
 
 - beam=10: the width of the beam search; 1 is greedy search. Search keys that are not given are those of the run.
 - unknown=keep|copy|translate: what to do with unknown words.

@@ -10,6 +10,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
+from nmt.cli.new_folder import remove_new_folders
 from nmt.config.explain import SHOW_TRACEBACK, explain, find_explanation
 from nmt.runs.folder import restore_composition
 
@@ -30,6 +31,7 @@ def exit_with_one_line_errors(command: Callable[[], None]) -> Callable[[], None]
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(141)
         except Exception as error:
+            remove_new_folders()
             sys.exit(f"error: {explain(error)}")
 
     return guarded
@@ -49,5 +51,7 @@ def exit_on_job_error() -> Iterator[None]:
         if not exits:
             raise
         log = folder / "train.log"
-        hint = f" (traceback: {log})" if find_explanation(error) is None and log.is_file() else ""
-        sys.exit(f"error: {explain(error)}{hint}")
+        if find_explanation(error) is None and log.is_file():
+            sys.exit(f"error: {explain(error)} (traceback: {log})")
+        remove_new_folders()
+        sys.exit(f"error: {explain(error)}")

@@ -9,9 +9,11 @@ from omegaconf import DictConfig
 import nmt.config.resolvers
 import nmt.runs.identity  # noqa: F401, because the configuration files use its resolvers
 from nmt.cli.exit_status import exit_on_job_error, exit_with_one_line_errors
+from nmt.config.diff import override_key
 from nmt.config.installation import CONF_DIR
-from nmt.config.overrides import prepare_arguments, read_overrides
+from nmt.config.overrides import expand_home, find_repeated, prepare_arguments, read_overrides
 from nmt.config.schema import check_composed_config, check_overrides
+from nmt.runs.job import IS_JOB
 from nmt.runs.stored_overrides import repeat_run
 
 
@@ -29,7 +31,11 @@ def train_composed(config: DictConfig) -> float | None:
 @exit_with_one_line_errors
 def main() -> None:
     """Train what the command line composes."""
-    sys.argv[1:] = prepare_arguments(repeat_run(sys.argv[1:]))
+    if IS_JOB not in os.environ and (repeated := find_repeated(sys.argv[1:])):
+        values = ",".join(argument.partition("=")[2] for argument in repeated)
+        sweep = f"-m {override_key(repeated[0])}={values}"
+        print(f"{' '.join(repeated)}: the last one counts; {sweep} trains with each", file=sys.stderr)
+    sys.argv[1:] = prepare_arguments(repeat_run(list(map(expand_home, sys.argv[1:]))))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # because Hydra then raises errors instead of printing them
     train_composed()
 

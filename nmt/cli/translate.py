@@ -5,8 +5,7 @@
     python translate.py 'runs=[FOLDER,FOLDER]' serve=true [port=8000]
 
 The second command translates with an ensemble; its runs must have the same vocabularies. The third serves a page in
-the browser, where runs translate side by side. All keys and their defaults are in conf/translate.yaml and
-conf/search.yaml. The most used ones:
+the browser, where runs translate side by side. The keys most often used:
 
 - beam=10: the width of the beam search; 1 is greedy search. Search keys that are not given are those of the run.
 - nbest=N: N lines for each line: number ||| text ||| score, as Moses writes them.

@@ -25,9 +25,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
+from nmt.config.chosen_files import name_file
 from nmt.config.diff import flatten_settings
 from nmt.config.installation import CONF_DIR
-from nmt.config.overrides import MULTIRUN, quote_value
+from nmt.config.overrides import MULTIRUN, explain_split_argument, quote_value
 from nmt.config.schema import list_choices
 from nmt.errors import UserError, did_you_mean, first_line, locate_error
 
@@ -118,6 +119,8 @@ def _number_as_choice(_: ValueError, __: re.Match) -> str:
 
 def _bad_syntax(error: OverrideParseException, _: re.Match) -> str:
     """Explain an argument that Hydra's grammar cannot read, and how to quote it."""
+    if message := explain_split_argument(error.override, sys.argv[1:]):
+        return message
     key, _, value = error.override.partition("=")
     reason = "" if first_line(error).startswith("Lexer") else f" ({first_line(error)})"
     fix = ""
@@ -183,9 +186,17 @@ def _too_few_values(error: IndexError, _: re.Match, section: str, settings: Dict
     return f"{lists or section}: too few values ({first_line(error)})"
 
 
+def _unexpected_argument(error: InstantiationException, match: re.Match) -> str:
+    target = re.search("call to target '(.+?)'", str(error))
+    known = list(inspect.signature(hydra.utils.get_object(target[1])).parameters)
+    key, hint = f"{_section(error)}.{match[1]}", did_you_mean(match[1], known)
+    return f"{key}: no such setting{name_file(key)}{hint}. Fix: choose {', '.join(known)}"
+
+
 def _unknown_argument(_: TypeError, match: re.Match, section: str, settings: DictConfig) -> str:
     _, *known = inspect.signature(hydra.utils.get_object(settings._target_)).parameters
-    return f"{section}.{match[1]}: no such setting{did_you_mean(match[1], known)}. Fix: choose {', '.join(known)}"
+    key = f"{section}.{match[1]}"
+    return f"{key}: no such setting{name_file(key)}{did_you_mean(match[1], known)}. Fix: choose {', '.join(known)}"
 
 
 def _out_of_memory(error: RuntimeError, _: re.Match, checkpoint: Any, epochs: Any, batch: Any) -> str:
@@ -219,8 +230,7 @@ ROWS = (
     (ConfigCompositionException, "item is already at '(.*)'", lambda _, match:
         f"+{match[1]}: there is such a key already. Fix: leave out the +"),
     (InstantiationException, "Error locating target '(.*?)'", _bad_target),
-    (InstantiationException, r"unexpected keyword argument '(\w+)'", lambda error, match:
-        f"{_section(error)}.{match[1]}: no such setting here"),
+    (InstantiationException, r"unexpected keyword argument '(\w+)'", _unexpected_argument),
     (InstantiationException, r"missing \d+ required .*", lambda error, match:
         f"{_section(error)}: needs " + ", ".join(re.findall(r"'(\w+)\\?'", match[0]))),
     (InstantiationException, "", lambda error, _: f"{_section(error)}: {first_line(error.__cause__ or error)}"),

@@ -1,12 +1,15 @@
 """KEY=VALUE overrides on the command line: their order and their quotes."""
 
+import os
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from nmt.config.diff import override_key
 from nmt.errors import ConfigurationError
 
 MULTIRUN = {"-m", "--multirun"}
@@ -30,6 +33,37 @@ def prepare_arguments(arguments: list[str]) -> list[str]:
             raise ConfigurationError(f"{argument}: names no folder. Fix: leave it out, or name one")
     # because Hydra's parser reads no KEY=VALUE after a flag that follows others
     return sorted(arguments, key=lambda argument: argument not in MULTIRUN)
+
+
+def expand_home(argument: str) -> str:
+    """Return an argument with the home folder in place of ~ in its value, because a shell expands no ~ after =."""
+    return re.sub(r"([=,\[]\s*['\"]?)~(?=/)", lambda match: match[1] + os.path.expanduser("~"), argument)
+
+
+def find_repeated(arguments: Iterable[str]) -> list[str]:
+    """Return the first KEY=VALUE arguments that give one key several values; empty if none do."""
+    by_key: dict[str, dict[str, None]] = {}
+    for argument in arguments:
+        if "=" in argument:
+            by_key.setdefault(override_key(argument), {})[argument] = None
+    return next((list(repeated) for repeated in by_key.values() if len(repeated) > 1), [])
+
+
+def explain_split_argument(part: str, arguments: Sequence[str]) -> str | None:
+    """Explain an argument that has no meaning alone, because the shell has split KEY=VALUE at a space; or None."""
+    for start, first in enumerate(arguments):
+        for end in range(start + 1, len(arguments) + 1) if "=" in first else ():
+            if _is_complete(typed := " ".join(arguments[start:end])):
+                if end - start > 1 and part in arguments[start:end]:
+                    return f"{typed}: the shell splits it at the space. Fix: quote it: {shlex.quote(typed)}"
+                break
+    return None
+
+
+def _is_complete(argument: str) -> bool:
+    """True if neither a value nor a closing bracket is missing at the end."""
+    is_closed = all(argument.count(opening) <= argument.count(closing) for opening, closing in ("[]", "{}", "()"))
+    return is_closed and not argument.endswith(("=", ",", ":"))
 
 
 def read_overrides() -> tuple[str, ...]:

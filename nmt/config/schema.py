@@ -6,6 +6,7 @@ YAML 1.2, which Hydra reads, takes yes, no, on and off for words, and Python tak
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from textwrap import wrap
 from typing import Any
 
 from hydra import compose
@@ -14,6 +15,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from nmt.config.chosen_files import name_file
 from nmt.config.installation import CONF_DIR
 from nmt.errors import ConfigurationError, did_you_mean
 
@@ -40,6 +42,21 @@ def load_defaults(command: str) -> DictConfig:
     return OmegaConf.merge(*map(load_defaults, settings.pop("defaults", [])), settings)
 
 
+def describe_keys(command: str) -> str:
+    """Return a line for each key of conf/COMMAND.yaml and of the files that its `defaults` name, for --help."""
+    text = (CONF_DIR / f"{command}.yaml").read_text(encoding="utf-8")
+    others = OmegaConf.create(text).get("defaults", [])
+    lines, comments = [], []
+    for line in text[re.search(r"^\w+:", text, re.MULTILINE).start() :].splitlines():  # without the file's own header
+        key, default, comment = re.fullmatch(r"(?:(\w+): (.*?))?(?:(?:^| +)# (.*))?", line).groups()
+        comments += [comment] if comment else []
+        if key and key != "defaults":
+            wrapped = wrap(". ".join(comments), 88, break_on_hyphens=False)
+            lines.append(f"  {key + '=' + default:<22} " + ("\n" + " " * 25).join(wrapped))
+        comments = [] if key else comments
+    return "\n".join([*lines, *map(describe_keys, others)])
+
+
 @cache
 def load_setting_names() -> frozenset[str]:
     """Return the keys of conf/config.yaml; any other key without a dot is a group."""
@@ -60,7 +77,13 @@ def check_overrides(arguments: Sequence[str]) -> None:
         default = OmegaConf.select(defaults, key, throw_on_resolution_failure=False)
         problem = _find_unread(override, defaults) or find_misfit(key, override.value(), default)
         if problem:
-            raise ConfigurationError(problem)
+            raise ConfigurationError(problem + _suggest_sweep(key, override.value()))
+
+
+def _suggest_sweep(key: str, value: Any) -> str:
+    """Return how to sweep over numbers if the value is written like a range, such as 1-3."""
+    ends = re.fullmatch(r"(\d+)(?:-|:|\.\.)(\d+)", str(value))
+    return f". Fix: -m '{key}=range({ends[1]},{int(ends[2]) + 1})'" if ends else ""
 
 
 @cache
@@ -86,7 +109,7 @@ def _find_unread(override: Override, defaults: DictConfig) -> str | None:
 def _explain_unread(key: str, section: str, defaults: Iterable[Any]) -> str:
     known = [name for name in map(str, defaults) if not name.startswith("_")]
     full_key, fix = (f"{section}.{key}", f". Fix: choose {', '.join(known)}") if section else (key, "")
-    return f"{full_key}: no such key, nothing reads it{did_you_mean(key, known)}{fix}"
+    return f"{full_key}: no such key{name_file(full_key)}, nothing reads it{did_you_mean(key, known)}{fix}"
 
 
 def check_composed_config(config: DictConfig) -> None:

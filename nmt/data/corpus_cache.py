@@ -132,6 +132,7 @@ def prepare(
     # all checksums are compared, because that is cheap: the ids are smaller than the texts, which each start digests
     if find_damage(folder):
         check_writable(cache, f"data.cache={cache}", ". Fix: data.cache=FOLDER, or set NMT_CACHE in the environment")
+        cache.mkdir(parents=True, exist_ok=True)
         message = f"another process prepares these texts in {folder}; waiting for it"
         with lock_file(cache / f"{key}.lock", message=message):
             if damage := find_damage(folder):  # another process may have written it meanwhile

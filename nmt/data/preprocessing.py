@@ -1,5 +1,6 @@
 """Preprocessing of one side: from raw text to words, and from a translation's words to text."""
 
+import locale
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -96,6 +97,15 @@ class Preprocessing:
 
     def __setstate__(self, state):
         self.__dict__.update(state)
+
+
+def languages_of_country(code: str) -> list[str]:
+    """Return the languages of a country, such as cs for cz; none for a code that is also of a language, such as br."""
+    places = {name.split(".")[0].split("@")[0] for name in locale.locale_alias.values()}  # such as cs_CZ
+    pairs = [place.split("_") for place in places if "_" in place]
+    if code in {language for language, _ in pairs}:
+        return []
+    return sorted({language for language, country in pairs if country.lower() == code.lower()})
 
 
 def _moses_tokenizer(language: str, markup: str | None, *, only_ascii: bool = False) -> Callable[[str], str]:

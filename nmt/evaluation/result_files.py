@@ -66,6 +66,7 @@ def write_results(
     links = (format_pharaoh(link_words(translation.word_alignment())) for translation in translated.translations)
     references = zip(*test.references, strict=True)
     message = f"{folder}: another process writes its results there; waiting for it"
+    folder.mkdir(parents=True, exist_ok=True)
     with lock_file(folder / LOCK, message=message), TemporaryDirectory(dir=folder, prefix=".") as drafts:
         draft = Path(drafts)
         _write_lines(draft / "hypotheses.txt", translated.texts)

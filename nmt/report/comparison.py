@@ -31,6 +31,7 @@ class Comparison:
 
     def write(self, page: Path) -> None:
         """Write the page, and the tables beside it as Markdown and as JSON."""
+        page.parent.mkdir(parents=True, exist_ok=True)
         write_text(page, render_page(self.tables, self.compared, self.curves, self.alignments))
         write_text(page.with_suffix(".md"), render_comparison(self.tables))
         write_json(page.with_suffix(".json"), self.tables)

@@ -3,6 +3,7 @@
 A checkpoint alone is enough to translate with and to resume from. It holds plain containers and tensors only.
 """
 
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,9 @@ from torch import Tensor
 from nmt.errors import CheckpointError, UserError, first_line
 from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, read_summary
 from nmt.system.files import atomic_write, sync
+
+SHOWN = 4  # entries in an error message
+FIX = f"Fix: name a checkpoint of this project, such as RUN/{CHECKPOINTS}/{BEST}"
 
 
 class ModelRecord(TypedDict):
@@ -70,12 +74,16 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         file = path / LAST if path.name == CHECKPOINTS else path / CHECKPOINTS / LAST
         raise CheckpointError(f"{path}: is a folder. Fix: name a checkpoint, such as {file}") from None
     except Exception as error:
-        reason = first_line(error)
+        foreign = re.search(r"Unsupported global: GLOBAL (\S+)", str(error))
+        reason = (
+            f"it holds {foreign[1]}, and only tensors and plain containers are read" if foreign else first_line(error)
+        )
         others = sorted(other.name for other in path.parent.glob("*.ckpt") if other != path)
-        hint = f"; beside it there is {', '.join(others)}" if others else ""
+        hint = f"; beside it there is {', '.join(others)}" if others else f". {FIX}"
         raise CheckpointError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error
     if not isinstance(content, Mapping) or "nmt" not in content:
-        raise CheckpointError(f"{path}: is a checkpoint, but not of a run of this project")
+        entries = ", ".join(list(map(str, content))[:SHOWN]) if isinstance(content, Mapping) else type(content).__name__
+        raise CheckpointError(f"{path}: is a checkpoint of another program, which holds {entries}. {FIX}")
     return content
 
 

@@ -38,9 +38,12 @@ def repeat_run(arguments: list[str]) -> list[str]:
     folders = [read_path(argument.removeprefix("run=")) for argument in arguments if argument.startswith("run=")]
     if not folders:
         return arguments
-    if folders[-1] is None:
+    if len(folders) > 1:
+        given = " ".join(f"run={folder}" for folder in folders)
+        raise UserError(f"{given}: one command repeats one run. Fix: keep one")
+    if folders[0] is None:
         raise UserError("run=: names no folder. Fix: run=FOLDER, the folder of a run to repeat")
-    folder = Path(folders[-1])
+    folder = Path(folders[0])
     overrides = _read_overrides(folder)
     for override in overrides:
         if not _is_harmless(override):

@@ -49,7 +49,7 @@ def sync(path: Path) -> None:
 
 
 def check_writable(folder: Path, setting: str, hint: str = "") -> None:
-    """Make a folder if there is none, and check that files can be written there, before hours of work.
+    """Check, before hours of work, that files can be written to a folder; make no folder.
 
     Args:
         folder: the folder.
@@ -57,8 +57,8 @@ def check_writable(folder: Path, setting: str, hint: str = "") -> None:
         hint: the end of the message, which tells how to name another folder.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):
+        place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        with TemporaryFile(dir=place):
             pass
     except OSError as error:
         raise ConfigurationError(f"{setting}: cannot be written ({error.strerror}){hint}") from None

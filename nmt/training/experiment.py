@@ -138,7 +138,7 @@ def score_completed(plan: RunPlan) -> float | None:
 def preflight(plan: RunPlan, summary: RunSummary) -> None:
     """Set up the process, and refuse settings that would fail only after hours of data preparation."""
     set_up_process(plan.config)
-    check_settings(plan.config, plan.earlier.checkpoint)
+    check_settings(plan.config, plan.overrides, plan.earlier.checkpoint)
     if plan.earlier.starts_again:
         put_aside(plan.folder)
         summary.start()

@@ -16,12 +16,14 @@ from nmt.data.corpus_cache import PreparedCorpus
 from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation import perplexity
 from nmt.evaluation.bleu import corpus_bleu
+from nmt.model.loop import run_loop
 from nmt.model.translator import Translator
 from nmt.search.beam import Hypothesis, beam_search
 from nmt.search.settings import Search
 from nmt.training.clipping import clip_norm, clip_values
 from nmt.training.distributed import gather_from_ranks, sum_over_ranks
-from nmt.training.nonfinite_guard import NonfiniteGuard
+from nmt.training.first_nan import find_first_nan
+from nmt.training.nonfinite_guard import NeverFiniteError, NonfiniteGuard
 from nmt.training.resume_optimizer import apply_settings, changed_settings
 
 SCORES = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max"}  # of a validation, and what is better
@@ -190,7 +192,19 @@ class TrainingModule(pytorch_lightning.LightningModule):
         if self.guard.is_unusual(loss, norm):
             numbers = {number: 0 for batch in step.batches for number in batch.sentences.tolist()}
             sentences = sorted(gather_from_ranks(numbers))
-        return self.guard.allows(loss, norm, step.number, sentences, writes=self.trainer.is_global_zero)
+        try:
+            return self.guard.allows(loss, norm, step.number, sentences, writes=self.trainer.is_global_zero)
+        except NeverFiniteError as error:
+            raise UserError(f"{error}. {self._explain_nan(step.batches[0])}") from error
+
+    def _explain_nan(self, batch: Batch) -> str:
+        """Say which weight is NaN, or which line makes the first NaN of a loss."""
+        if weights := [name for name, weight in self.model.named_parameters() if weight.isnan().any()]:
+            return f"Fix: give {weights[0]} an initial value, which is NaN"
+        self.model.loop = run_loop  # because graphs run none of its lines
+        if place := find_first_nan(lambda: self.model.loss(batch, self.label_smoothing)):
+            return f"Fix: correct {place}"
+        return "Fix: +trainer.detect_anomaly=true names the operation whose gradient is NaN"
 
     def on_train_end(self) -> None:
         """Read the last step."""

@@ -18,6 +18,10 @@ FEWEST = 20  # norms before any can be called unusual
 LOGGED = 3  # spikes in the log; where nearly all is learned, any rare batch is one, so the rest go to the file alone
 
 
+class NeverFiniteError(UserError):
+    """The loss or its gradient was NaN or infinite in every step, with the initial weights."""
+
+
 class NonfiniteGuard:
     """Decide for each step whether the optimizer may take it.
 
@@ -51,6 +55,7 @@ class NonfiniteGuard:
             writes: true on the rank that writes reports.
 
         Raises:
+            NeverFiniteError: too many steps in a row were skipped, and none was taken before.
             UserError: too many steps in a row were skipped.
         """
         if _are_finite(loss, norm):
@@ -67,6 +72,11 @@ class NonfiniteGuard:
         self.in_a_row += 1
         if writes:
             self._report("step left out", step, loss, norm, sentences, logs=True)
+        if self.in_a_row >= self.most_in_a_row and not self.norms:
+            raise NeverFiniteError(
+                f"the loss or its gradient was NaN or infinite in all {self.in_a_row} steps, so optimizer.lr is not "
+                "the cause"
+            )
         if self.in_a_row >= self.most_in_a_row:
             raise UserError(
                 f"the loss or its gradient was NaN or infinite in {self.in_a_row} steps in a row, up to step {step}. "

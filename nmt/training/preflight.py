@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,15 +16,21 @@ from pytorch_lightning import Trainer
 from nmt.config.diff import flatten_settings
 from nmt.config.explain import explain_construction_error
 from nmt.config.resolvers import starts_from_pretrained
+from nmt.data.moses_internals import list_moses_languages
+from nmt.data.parallel_text import SIDES
+from nmt.data.preprocessing import languages_of_country
 from nmt.errors import ConfigurationError, UserError, did_you_mean
 from nmt.evaluation.bleu import bleu_metric
-from nmt.runs.checkpoint_file import locate_checkpoint
+from nmt.model.translator import Translator
+from nmt.runs.checkpoint_file import load_checkpoint, locate_checkpoint
 from nmt.runs.folder import BEST
 from nmt.runs.trained_model import build_model
 from nmt.system.files import check_writable
 from nmt.system.hardware import available_cores, has_bfloat16_products
 from nmt.training.lightning_internals import validates_by_the_clock
 from nmt.training.lightning_module import SCORES, check_loss
+from nmt.training.pretraining import compose_stage
+from nmt.training.transfer import check_fresh, check_names
 from nmt.translate.unknown_words import check_unknown
 
 log = logging.getLogger(__name__)
@@ -40,8 +46,14 @@ SET_BY_TRAIN = {  # arguments of Trainer that train() gives
 ONE_BEST = (("save_top_k", 1), ("filename", BEST.removesuffix(".ckpt")))  # what every command takes for a run's best
 
 
-def check_settings(config: DictConfig, checkpoint: str | None) -> None:
-    """Refuse settings that training would refuse later; `checkpoint` is the one it resumes from."""
+def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str | None) -> None:
+    """Refuse settings that training would refuse later.
+
+    Args:
+        config: the settings.
+        overrides: the overrides that a pretraining stage inherits.
+        checkpoint: the checkpoint from which training resumes, if there is one.
+    """
     for group in ("callbacks", "logger"):
         _check_targets(group, config[group])
     check_loss(**config.loss)
@@ -54,9 +66,12 @@ def check_settings(config: DictConfig, checkpoint: str | None) -> None:
     _check_optimizer(config)
     _check_start(config, checkpoint)
     _check_dropout(config)
+    _check_languages(config.data)
     _check_model(config)
-    if checkpoint is None:  # the run will leave a note there
-        check_writable(Path(config.pretraining_folder), f"pretraining_folder={config.pretraining_folder}")
+    if checkpoint is None:
+        _check_fresh(config, overrides)
+        folder = Path(config.pretraining_folder)
+        check_writable(folder, f"pretraining_folder={folder}")  # because the run will leave a note there
 
 
 def _check_search(section: str, settings: DictConfig) -> None:
@@ -164,7 +179,7 @@ def _check_start(config: DictConfig, checkpoint: str | None) -> None:
     if config.pretraining is not None:
         raise ConfigurationError("init_from and pretraining both say what to start from. Fix: give one")
     try:
-        locate_checkpoint(Path(str(config.init_from)))
+        load_checkpoint(locate_checkpoint(Path(str(config.init_from)))[1])
     except UserError as error:
         raise UserError(f"init_from: {error}") from error
 
@@ -176,14 +191,41 @@ def _check_dropout(config: DictConfig) -> None:
             raise ConfigurationError(f"{key}={rate}: must be from 0 to 1")
 
 
+def _check_languages(data: DictConfig) -> None:
+    """Refuse the code of a country in place of a language, and warn of a language that Moses does not know."""
+    languages = list_moses_languages()
+    for side in SIDES:
+        settings, key = data[side], f"data.{side}.language={data[side].language}"
+        if settings.language in languages or (settings.tokenizer == "none" and not settings.normalize):
+            continue
+        if spoken := languages_of_country(settings.language):
+            fix = f"data.{side}.language={'|'.join(spoken)}"
+            raise ConfigurationError(f"{key}: is the code of a country, not of a language. Fix: {fix}")
+        hint = did_you_mean(settings.language, languages)
+        log.warning("%s: Moses has no rules for it%s; the text is split as English", key, hint)
+
+
 def _check_model(config: DictConfig) -> None:
     for name, size in config.size.items():
         if isinstance(size, int) and size < 1:
             raise ConfigurationError(f"size.{name}={size}: must be at least 1")
+    _build_trial(config)
+
+
+def _build_trial(config: DictConfig) -> Translator:
     trial = copy.deepcopy(config)
     trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
     with torch.device("meta"):  # because there a model of any size takes neither memory nor time
-        build_model(trial)
+        return build_model(trial)
+
+
+def _check_fresh(config: DictConfig, overrides: Sequence[str]) -> None:
+    """Check the names of `fresh`, and the weights of a pretraining stage, which would first be trained for hours."""
+    model = _build_trial(config)
+    check_fresh(config.fresh, model)
+    if config.pretraining is not None:
+        stage = _build_trial(compose_stage(config.pretraining, overrides))
+        check_names(stage.state_dict(), model.state_dict(), config.fresh, origin="pretraining")
 
 
 def check_ranks(config: DictConfig, trainer: Trainer) -> None:

@@ -47,8 +47,6 @@ def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
         overrides: its overrides, which the stage inherits.
     """
     inherited = stage_overrides(config.pretraining, overrides)
-    _check_kinds(inherited)
-    _check_without(config.pretraining, _choices(overrides), _choices(inherited), _choices(()))
     folder = stage_folder(hydra.compose("config", overrides=inherited), inherited)
     stage = Job(inherited, folder, config_dirs=config_dirs(HydraConfig.get()))
     stage.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -69,6 +67,14 @@ def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
         log.info("pretraining: training %s", stage.folder)
         _train(stage)
     return stage.folder
+
+
+def compose_stage(pretraining: DictConfig, overrides: Sequence[str]) -> DictConfig:
+    """Return the settings of the stage of a run with these overrides, after a check of `pretraining`."""
+    inherited = stage_overrides(pretraining, overrides)
+    _check_kinds(inherited)
+    _check_without(pretraining, _choices(overrides), _choices(inherited), _choices(()))
+    return hydra.compose("config", overrides=inherited)
 
 
 def stage_folder(config: DictConfig, overrides: Sequence[str], data: TranslationData | None = None) -> Path:

@@ -21,7 +21,7 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 from nmt.config.explain import explain
 from nmt.config.overrides import quote_value
 from nmt.data.batches import Batch
-from nmt.runs.folder import CANDIDATES, SUMMARY, read_summary
+from nmt.runs.folder import CANDIDATES, SUMMARY, has_checkpoint, read_summary
 from nmt.runs.job import IS_JOB
 from nmt.system.files import write_json, write_text
 from nmt.system.signals import END_SIGNALS, raise_on_signals
@@ -131,7 +131,8 @@ def _finish(summary: RunSummary, earlier: EarlierTraining, *, requeues: bool) ->
     if requeues and rank_zero_only.rank == 0:
         requeue()
     if summary.started:
-        log.info("%s after %.0f s: %s", status, summary.entries["wall_seconds"], folder)
+        place = f": {folder}" if status == "completed" or has_checkpoint(folder) else ""
+        log.info("%s after %.0f s%s", status, summary.entries["wall_seconds"], place)
     if status == "interrupted" and IS_JOB not in os.environ:
         resume = " resume=auto" if earlier.starts_again else ""  # because resume=false would start again once more
         log.info("to resume: the same command, with %s%s", _folder_argument(folder), resume)

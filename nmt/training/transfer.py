@@ -1,14 +1,14 @@
 """Start from the weights of another run: each weight is moved by its name, or is named as fresh."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from nmt.data.parallel_text import SIDES, Sides
-from nmt.errors import ConfigurationError, UserError
+from nmt.errors import ConfigurationError, UserError, did_you_mean
 from nmt.runs.trained_model import TrainedRun
 
 log = logging.getLogger(__name__)
@@ -54,11 +54,11 @@ def transfer(weights: Mapping[str, Tensor], model: nn.Module, fresh: Sequence[st
         origin: the setting that names the other run, for messages.
 
     Raises:
-        ConfigurationError: a weight has no place, a place has no weight, or a pattern matches nothing.
+        ConfigurationError: a weight has no place, or a place has no weight.
     """
     state = model.state_dict()
-    new = [name for name in state if any(fnmatchcase(name, pattern) for pattern in fresh)]
-    _check_names(weights, state, new, fresh, origin)
+    new = _find_fresh(state, fresh)
+    check_names(weights, state, fresh, origin)
     _check_tied(weights, model, new, fresh, origin)
     moved = {name: weights[name] for name in state if name not in new}
     if not moved:
@@ -67,10 +67,21 @@ def transfer(weights: Mapping[str, Tensor], model: nn.Module, fresh: Sequence[st
     return Transfer(list(moved), new)
 
 
-def _check_names(
-    weights: Mapping[str, Tensor], state: Mapping[str, Tensor], new: list[str], fresh: Sequence[str], origin: str
-) -> None:
-    unused = [pattern for pattern in fresh if not any(fnmatchcase(name, pattern) for name in state)]
+def _find_fresh(names: Iterable[str], fresh: Sequence[str]) -> list[str]:
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in fresh)]
+
+
+def check_fresh(fresh: Sequence[str], model: nn.Module) -> None:
+    """Refuse patterns of `fresh` that match no weight of the model."""
+    names = list(model.state_dict())
+    if unused := [pattern for pattern in fresh if not any(fnmatchcase(name, pattern) for name in names)]:
+        hint = did_you_mean(unused[0], names)
+        raise ConfigurationError(f"fresh={unused}: this model has no such parameter{hint}; it has {_first(names)}")
+
+
+def check_names(weights: Mapping[str, Tensor], state: Mapping[str, Tensor], fresh: Sequence[str], origin: str) -> None:
+    """Refuse weights of which one has no place in the model, or another size, and places without a weight."""
+    new = _find_fresh(state, fresh)
     missing = [name for name in state if name not in weights and name not in new]
     left_over = [name for name in weights if name not in state]
     other_sizes = [
@@ -78,8 +89,6 @@ def _check_names(
         for name in state
         if name in weights and name not in new and weights[name].shape != state[name].shape
     ]
-    if unused:
-        raise ConfigurationError(f"fresh={unused}: this model has no such parameter; it has {_first(list(state))}")
     if missing:
         raise ConfigurationError(
             f"{origin}: lacks {_first(missing)}. Fix: name them in fresh=[…] to keep their initial values"

@@ -211,7 +211,7 @@ async function describeRun(run) {
   const code = (text) => (text ? make("code", {}, text) : null);
   const isOffline = run.wandb?.includes("offline-run");
   const command = run.overrides.length
-    ? `python train.py ${run.overrides.map(quoteOverride).join(" ")}`
+    ? `${readData("train_command")} ${run.overrides.map(quoteOverride).join(" ")}`
     : null;
   const facts = {
     folder: code(run.folder),

@@ -153,7 +153,7 @@ CASES = {  # type and pattern of a row: the command, the error, the line
     ("InstantiationException", r"unexpected keyword argument '(\w+)'"): (
         [],
         lambda _: build(_target_="nmt.search.settings.Search", foo=1),
-        "encoder.foo: no such setting here$",
+        "encoder.foo: no such setting. Fix: choose beam, ",
     ),
     ("InstantiationException", r"missing \d+ required .*"): (
         [],

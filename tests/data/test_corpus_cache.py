@@ -139,9 +139,7 @@ def test_file_replaced_while_it_is_prepared_is_an_error_and_leaves_no_cache_entr
 
 def test_error_names_the_key_of_a_cache_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    message = (
-        rf"data.cache={tmp_path}/file: cannot be written \(File exists\)\. Fix: data\.cache=FOLDER, or set NMT_CACHE"
-    )
+    message = rf"data.cache={tmp_path}/file: cannot be written \(Not a directory\)\. Fix: data\.cache=FOLDER, or set"
     with pytest.raises(ConfigurationError, match=message):
         prepared(tmp_path, cache="file")
 

@@ -3,7 +3,7 @@
 import pytest
 from sacremoses import MosesTokenizer
 
-from nmt.data.moses_internals import CJK_TABLES, drop_cjk_tables
+from nmt.data.moses_internals import CJK_TABLES, drop_cjk_tables, list_moses_languages
 
 
 @pytest.fixture(scope="module", params=["zh", "ja"])
@@ -20,6 +20,14 @@ def test_chinese_and_japanese_tokenizers_hide_a_table_of_the_class(tokenizer, na
 def test_no_other_table_of_the_class_is_hidden(tokenizer):
     hidden = {name for name in vars(tokenizer) if name in vars(MosesTokenizer)}
     assert hidden == set(CJK_TABLES), "sacremoses hides other tables; change moses_internals.CJK_TABLES"
+
+
+def test_the_languages_of_moses_are_listed_by_their_codes():
+    languages = list_moses_languages()
+    assert {"cs", "de", "en", "fr", "zh"} < languages, (
+        "sacremoses lists its languages elsewhere; change moses_internals"
+    )
+    assert "tr" not in languages
 
 
 def test_ascii_text_is_tokenized_alike_without_the_cjk_tables(tokenizer):

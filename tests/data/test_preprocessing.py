@@ -9,7 +9,7 @@ from compositions import configured
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacremoses import MosesTokenizer
 
-from nmt.data.preprocessing import IDEOGRAPHS, Preprocessing
+from nmt.data.preprocessing import IDEOGRAPHS, Preprocessing, languages_of_country
 from nmt.errors import ConfigurationError
 
 
@@ -19,6 +19,11 @@ def preprocessing(**settings):
 
 def test_without_settings_words_stay_as_they_are():
     assert preprocessing()("  a \t b\u00a0c ") == "a b c"
+
+
+@pytest.mark.parametrize(("code", "languages"), [("cz", ["cs"]), ("jp", ["ja"]), ("br", []), ("tr", []), ("quy", [])])
+def test_the_code_of_a_country_leads_to_its_languages(code, languages):
+    assert languages_of_country(code) == languages
 
 
 def test_multi30k_is_preprocessed_as_in_its_repository():

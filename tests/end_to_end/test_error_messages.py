@@ -1,5 +1,6 @@
 """One-line errors: a mistake in a command is reported with its key and the allowed values."""
 
+import argparse
 import json
 import os
 import re
@@ -7,11 +8,14 @@ import sys
 from contextlib import nullcontext
 
 import pytest
+import torch
 from commands import answer, command
 from hydra.errors import InstantiationException
 
-import nmt
+import nmt.model
 from nmt.config.explain import explain
+from nmt.config.schema import load_defaults
+from nmt.errors import UserError
 from nmt.training.resume import lock_run_folder
 
 MISTAKES = {
@@ -32,7 +36,7 @@ MISTAKES = {
     "attention=location attention.score.positions=0": "attention.score.positions=0: must be at least 1",
     "attention=none attention.context_size=64": "attention.context_size=64: must be 0 without attention",
     "memory=buffer memory.cells=0": "memory.cells=0: must be at least 1",
-    "+attention.foo=1": "attention.foo: no such setting here",
+    "+attention.foo=1": "attention.foo: no such setting. Fix: choose context_size, score, weights, window, history, ",
     "+attention=coverage": r"\+attention=coverage: attention is already in the defaults. Fix: leave out the \+$",
     "+trainer.max_epochs=3": r"\+trainer.max_epochs: there is such a key already. Fix: leave out the \+$",
     "trainer.max_epoch=3": r"trainer.max_epoch: no such key \(did you mean max_epochs\?\); trainer has ",
@@ -134,7 +138,7 @@ MISTAKES = {
     "hydra.run.dir=README.md": r"hydra.run.dir=README.md: cannot be written \(File exists\)$",
     "hydra.run.dir=README.md/a/b": r"hydra.run.dir=README.md/a/b: cannot be written \(Not a directory\)$",
     "-m hydra.sweep.dir=README.md seed=1,2": r"hydra.sweep.dir=README.md: cannot be written \(File exists\)$",
-    "pretraining_folder=README.md": r"pretraining_folder=README.md: cannot be written \(File exists\)$",
+    "pretraining_folder=README.md": r"pretraining_folder=README.md: cannot be written \(Not a directory\)$",
     "--config-name mine": "--config-name: the main configuration is always config.yaml. Fix: put your settings",
     "trainer.precision=16-mixed": "trainer.precision=16-mixed: choose 32-true, bf16-mixed",
     "pretraining={overrides:['trainer.max_epochs=two']}": "pretraining.overrides: trainer.max_epochs=two: must be",
@@ -147,6 +151,18 @@ MISTAKES = {
     "pretraining={experiment:[demo]}": r"pretraining.experiment=\['demo'\]: must be the name of an experiment$",
     "pretraining={without:[attention/window]}": "pretraining.without: attention/window is no group",
     "-m +table=tu2016_table1 experiment=multi30k": ".* is not a row of Tu 2016, Table 1: .*Fix: leave out experiment=",
+    "memory=buffer decoder=feedback pretraining={without:[memory]} fresh=[decoder.memroy.*]": "fresh=.*: this "
+    r"model has no such parameter \(did you mean decoder.memory",
+    "decoder=feedback memory=buffer pretraining={without:[memory]}": "pretraining: lacks decoder.memory.perturbation, ",
+    "data=multi30k data.source.language=cz": "data.source.language=cz: is the code of a country, not of .* Fix: "
+    "data.source.language=cs$",
+    "run=a run=b": "run=a run=b: one command repeats one run. Fix: keep one$",
+    "-m attention=additive, coverage": "attention=additive, coverage: the shell splits it at the space. Fix: quote it: "
+    "'attention=additive, coverage'$",
+    "pretraining={without: [memory]}": r".*: the shell splits .* Fix: quote it: 'pretraining={without: \[memory\]}'$",
+    "seed= 1": "seed= 1: the shell splits it at the space. Fix: quote it: 'seed= 1'$",
+    "-m seed=1-3": r"seed=1-3: must be a number; the default is 1. Fix: -m 'seed=range\(1,4\)'$",
+    "size=medium": "size=medium: no such choice. Fix: choose base, .*small, tiny",
     "experiment=dmo": r"experiment=dmo: no such choice \(did you mean demo\?\). Fix: choose ",
 }
 
@@ -168,10 +184,37 @@ def test_a_mistake_in_a_training_command_ends_with_one_error_line(mistake, tmp_p
         assert "Traceback" in (run / "train.log").read_text()
 
 
+FOREIGN = {  # checkpoints as other toolkits write them
+    "joeynmt": ({"steps": 3, "model_state": {}, "optimizer_state": {}}, "which holds steps, model_state, optimizer_"),
+    "opennmt": ({"model": {}, "opt": argparse.Namespace(layers=2)}, r"\(it holds argparse.Namespace, and only tensors"),
+    "huggingface": ({"encoder.embed_tokens.weight": torch.ones(2, 2)}, "which holds encoder.embed_tokens.weight. "),
+    "tensor": (torch.ones(2), "which holds Tensor. "),
+}
+
+
+@pytest.mark.parametrize("toolkit", FOREIGN)
+def test_a_checkpoint_of_another_toolkit_is_refused_in_one_line(toolkit, tmp_path, capfd, monkeypatch):
+    content, reason = FOREIGN[toolkit]
+    torch.save(content, path := tmp_path / "model.pt")
+    quiet = ("logger=none", f"hydra.run.dir={tmp_path}/run")
+    for verb, key, arguments in (
+        ("train", "ckpt_path=", quiet),
+        ("train", "init_from=", quiet),
+        ("evaluate", "run=", ()),
+    ):
+        status, stderr = answer(verb, f"{key}{path}", *arguments, capture=capfd, monkeypatch=monkeypatch)
+        assert status == 1
+        last = stderr.strip().split("\n")[-1]
+        assert re.fullmatch(
+            rf"error: .*{path}: .*{reason}.*Fix: name a checkpoint of this project, such as .*", last
+        ), last
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
         ("evaluate", ["run"], "run: not KEY=VALUE. Fix: write run=FOLDER, for example; --help explains the keys"),
+        ("evaluate", ["score=[a,", "b]"], r"score=\[a, b\]: the shell splits it .* Fix: quote it: 'score=\[a, b\]'"),
         ("evaluate", ["beem=3"], r"beem: no such key \(did you mean beam\?\); there are .*"),
         ("evaluate", [], "run: no run is given. Fix: run=FOLDER, or "),
         ("translate", ["run=/nowhere"], "run=/nowhere: no such folder or checkpoint"),
@@ -180,6 +223,12 @@ def test_a_mistake_in_a_training_command_ends_with_one_error_line(mistake, tmp_p
         ("evaluate", ["run=a", "average=logs"], r"average=logs: applies only to several runs. .*'runs=\[FOLDER,F"),
         ("evaluate", ["run=a", "runs=[b,c]"], "run=a: runs= is given too. Fix: leave out one of them"),
         ("evaluate", ["as_json=yess"], "as_json=yess: must be true or false; the default is false"),
+        (
+            "evaluate",
+            ["run=a", "run=b"],
+            r"run=a run=b: one key, several values. .* keep one, or 'runs=\[a,b\]' for an",
+        ),
+        ("translate", ["beam=2", "beam=3"], "beam=2 beam=3: one key, several values. Fix: keep one"),
         ("translate", ["beam=2.5"], "beam=2.5: must be a whole number; the default is 5"),
         ("translate", ["beam=wide"], "beam=wide: must be a number; the default is 5"),
     ],
@@ -188,6 +237,35 @@ def test_a_mistake_in_another_command_ends_with_one_error_line(name, arguments, 
     status, stderr = answer(name, *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
     assert re.fullmatch(f"error: {message}.*\n", stderr), stderr
+
+
+def test_a_setting_that_is_given_twice_is_named_with_the_one_that_counts(tmp_path, capfd, monkeypatch):
+    arguments = ("seed=1", "seed=-1", "logger=none", f"hydra.run.dir={tmp_path}/run")
+    status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    first, *_, last = stderr.strip().split("\n")
+    assert first == "seed=1 seed=-1: the last one counts; -m seed=1,-1 trains with each"
+    assert last.startswith("error: seed=-1: must be")
+
+
+@pytest.mark.parametrize(
+    "command_line",
+    [
+        "train data=multi30k data.train.source=~/a",
+        "train init_from=~/a",
+        "train run=~/a",
+        "evaluate run=~/a",
+        "evaluate runs=[~/a,~/b]",
+        "evaluate links=~/a gold=~/a",
+        "compare x output=~/a",
+    ],
+)
+def test_a_tilde_in_a_path_is_the_home_folder(command_line, tmp_path, capfd, monkeypatch):
+    name, *arguments = command_line.split()
+    arguments += ["logger=none", f"hydra.run.dir={tmp_path}/run"] if name == "train" else []
+    status, stderr = answer(name, *arguments, capture=capfd, monkeypatch=monkeypatch, HOME=str(tmp_path))
+    assert status == 1
+    assert f"{tmp_path}/a" in stderr.strip().split("\n")[-1]
 
 
 def test_a_broken_configuration_file_is_named_with_its_line(tmp_path, capfd, monkeypatch):
@@ -201,12 +279,17 @@ def test_a_broken_configuration_file_is_named_with_its_line(tmp_path, capfd, mon
 
 
 IN_A_FILE = {
-    "see: 3": r"see: no such key, nothing reads it \(did you mean seed\?\)$",
-    "size: {hiden: 9}": r"size.hiden: no such key, .*\(did you mean hidden\?\). Fix: choose embedding, encoder, ",
-    "loss: {smoothing: 0.1}": r"loss.smoothing: no such key, .*\(did you mean label_smoothing\?\). Fix: choose lab",
+    "see: 3": r"see: no such key in FILE, nothing reads it \(did you mean seed\?\)$",
+    "size: {hiden: 9}": r"size.hiden: no such key in FILE, .*\(did you mean hidden\?\). Fix: choose embedding, ",
+    "loss: {smoothing: 0.1}": r"loss.smoothing: no such key in FILE, .*\(did you mean label_smoothing\?\). Fix",
     "loss: 3": r"loss=3: is a section with settings \(label_smoothing, normalize\)",
     "finite: null": "finite=null: must have settings$",
-    "model: {bias: 1}": "model.bias: no such setting here$",
+    "model: {bias: 1}": "model.bias: no such setting in FILE. Fix: choose source_vocabulary_size, ",
+    "attention: {contxt_size: 3}": r"attention.contxt_size: no such setting in FILE \(did you mean context_size",
+    "attention: {score: {qery_size: 3}}": r"attention.score.qery_size: no such setting in FILE \(did you mean query",
+    "data: {max_lenth: 3}": r"data.max_lenth: no such setting in FILE \(did you mean max_length\?\)",
+    "trainer: {max_epoch: 3}": r"trainer.max_epoch: no such setting in FILE \(did you mean max_epochs\?\)",
+    "optimizer: {lrr: 3}": r"optimizer.lrr: no such setting in FILE \(did you mean lr\?\)",
     "wide: 12\nsize: {hidden: '${twice:${wide}}'}\ntrainer: {max_steps: 0}": "nothing was trained: a new run",
 }
 
@@ -219,7 +302,18 @@ def test_an_unused_key_in_a_users_file_is_refused(settings, message, tmp_path, c
     arguments = ("--config-dir", str(tmp_path), "experiment=mine", "size=tiny", f"hydra.run.dir={tmp_path}/run")
     status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
-    assert re.search(f"^error: {message}", stderr.strip(), re.MULTILINE), stderr
+    file = re.escape(str(tmp_path / "experiment" / "mine.yaml"))
+    assert re.search(f"^error: {message.replace('FILE', file)}", stderr.strip(), re.MULTILINE), stderr
+
+
+def test_an_unused_key_names_the_file_of_its_group(tmp_path, capfd, monkeypatch):
+    file = tmp_path / "attention" / "mine.yaml"
+    file.parent.mkdir()
+    file.write_text("defaults: [additive, _self_]\ncontxt_size: 3\n")
+    arguments = ("--config-dir", str(tmp_path), "attention=mine", "size=tiny", f"hydra.run.dir={tmp_path}/run")
+    status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert f"error: attention.contxt_size: no such setting in {file} (did you mean context_size?)" in stderr
 
 
 def test_a_failed_import_of_a_callback_names_file_and_line(tmp_path, capfd, monkeypatch):
@@ -252,6 +346,38 @@ def test_an_error_in_a_mechanism_names_file_and_line(tmp_path, capfd, monkeypatc
     assert re.search(
         rf"^error: {re.escape(str(broken))}, line 4: RuntimeError: Expected size for", stderr, re.MULTILINE
     )
+
+
+@pytest.mark.parametrize(
+    ("weights", "gain", "message"),
+    [
+        ("softmax[:, :1]", 1.0, r"Mine \(FILE\): returned the shape \(8, 1\). Fix: return \(8, \d+\)"),
+        ("torch.sqrt(softmax - 1)", 1.0, "the loss .* correct FILE, line 9: FloatingPointError: sqrt returned NaN"),
+        ("softmax * self.gain", float("nan"), "the loss .* Fix: give decoder.attention.weights.gain an initial value"),
+        ("softmax + torch.sqrt(0 * self.gain)", 1.0, r"the loss .* Fix: \+trainer.detect_anomaly=true names the"),
+    ],
+)
+def test_broken_weights_of_the_users_are_named(weights, gain, message, tmp_path, capfd, monkeypatch):
+    broken = tmp_path / "broken_weights.py"
+    broken.write_text(
+        "import torch\n"
+        "class Mine(torch.nn.Module):\n"
+        "    normalizes = True\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        f"        self.gain = torch.nn.Parameter(torch.tensor(float('{gain}')))\n"
+        "    def forward(self, energies):\n"
+        "        softmax = torch.softmax(energies, dim=1)\n"
+        f"        return {weights}\n"
+    )
+    monkeypatch.setattr("nmt.model.__path__", [*nmt.model.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "nmt.model.broken_weights", raising=False)
+    monkeypatch.setattr("nmt.errors.PACKAGE", str(tmp_path))
+    settings = ("attention.weights._target_=nmt.model.broken_weights.Mine", "trainer.num_sanity_val_steps=0")
+    small = ("size=tiny", "logger=none", "data.train.count=50", "data.batches.size=8", f"hydra.run.dir={tmp_path}/run")
+    status, stderr = answer("train", *settings, *small, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert re.search(f"^error: {message.replace('FILE', re.escape(str(broken)))}", stderr, re.MULTILINE), stderr
 
 
 @pytest.mark.parametrize("flag", [["-m"], []])
@@ -296,6 +422,32 @@ def test_a_refused_command_restores_the_composition_of_an_earlier_run(held, tmp_
         _, stderr = answer("train", *refused, f"hydra.run.dir={tmp_path}", capture=capfd, monkeypatch=monkeypatch)
     assert ("another process trains there" if held else "dropout=yes: must be a number") in stderr
     assert (tmp_path / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
+
+
+@pytest.mark.parametrize(
+    "refused", ["dropout=yes", "size.encoder=10 attention=dot", "data=multi30k", "-m seed=1,2 dropout=yes"]
+)
+def test_a_refused_command_leaves_no_new_folder(refused, tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, _ = answer("train", *refused.split(), capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
+    assert status == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kept", ["an empty folder", "a file of the user's"])
+def test_a_refused_command_keeps_what_the_user_made(kept, tmp_path, capfd, monkeypatch):
+    run = tmp_path / "run"
+    if kept == "an empty folder":
+        run.mkdir()
+    else:  # written between the start of the command and its end
+
+        def write_and_refuse(*_):
+            (run / "notes.txt").touch()
+            raise UserError("refused")
+
+        monkeypatch.setattr("nmt.training.experiment.resolve_run", write_and_refuse)
+    assert answer("train", "dropout=1.5", f"hydra.run.dir={run}", capture=capfd, monkeypatch=monkeypatch)[0] == 1
+    assert run.is_dir()
 
 
 def test_an_unexpected_error_names_the_log_with_the_traceback(tmp_path, capfd, monkeypatch):
@@ -352,5 +504,11 @@ def test_help_lists_the_groups_with_their_choices():
     assert "attention: additive, concat, coverage" in text
     assert "attention/history: temporal" in text
     assert "data: am3_zhen, hub, multi30k" in text
-    for name in ("evaluate", "translate"):
-        assert f"python {name}.py run=FOLDER" in command(name, "--help").stdout
+
+
+@pytest.mark.parametrize("name", ["evaluate", "translate", "compare"])
+def test_help_lists_every_key_with_its_default_and_comment(name):
+    text = command(name, "--help").stdout
+    assert f"python {name}.py " in text
+    for key in load_defaults(name):
+        assert re.search(rf"^  {key}=\S+ +\S", text, re.MULTILINE), key

@@ -393,7 +393,7 @@ def test_markup_in_runs_stays_text(tmp_path):
     assert data(page, "tables") == tables
     assert tables["settings"] == ["dropout"]
     assert unpacked(data(page, "sentences")["sources"])[0] == lines[0][0]
-    assert page.count("</script>") == len(re.findall(r"<script[ >]", page)) == 4 + len(SCRIPTS)  # four hold data
+    assert page.count("</script>") == len(re.findall(r"<script[ >]", page)) == 5 + len(SCRIPTS)  # five hold data
     assert "<script>alert" not in page
     assert "<script>" not in text
     assert all(line.count(" | ") == text.splitlines()[4].count(" | ") for line in text.splitlines()[4:8])
@@ -620,7 +620,7 @@ def test_sentences_drawn_together_change_the_intervals_but_not_the_scores(sweep,
         ({"baseline": "attention=aditive"}, r"no such run. .*\(did you mean attention=additive\?\)"),
         ({"baseline": "failed"}, r"baseline=failed: is not compared \(failed: no\)"),
         ({"output": "compare.txt"}, "must end with .html. Fix: output=compare.html, beside which"),
-        ({"output": "README.md/c.html"}, r"output=README.md/c.html: cannot be written \(File exists\)"),
+        ({"output": "README.md/c.html"}, r"output=README.md/c.html: cannot be written \(Not a directory\)"),
         ({"resamples": 0}, "resamples=0: must be at least 1"),
         ({"together": 0}, "together=0: must be at least 1"),
         ({"together": 99}, "together=99: the 20 sentences of test make fewer than 20 blocks. Fix: together=1"),

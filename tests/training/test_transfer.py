@@ -6,7 +6,7 @@ from compositions import composed
 from torch import nn
 
 from nmt.errors import ConfigurationError
-from nmt.training.transfer import transfer
+from nmt.training.transfer import check_fresh, transfer
 
 PLAIN = composed("decoder=feedback")
 BUFFER = "decoder.memory.*"
@@ -45,13 +45,18 @@ def test_weights_that_do_not_fit_are_named():
     assert "init_from=there: lacks decoder.memory.perturbation" in refusal(PLAIN.state_dict(), buffered, [])
     assert "name them in fresh=[…]" in refusal(PLAIN.state_dict(), buffered, [])
     assert "has decoder.memory.perturbation" in refusal(buffered.state_dict(), PLAIN, [])
-    assert "no such parameter" in refusal(PLAIN.state_dict(), PLAIN, ["decoder.memroy.*"])
     wider = composed("decoder=feedback", "size.hidden=40")
     assert "decoder.attention.score.query.weight (24, 32) there, (24, 40) here" in refusal(
         PLAIN.state_dict(), wider, []
     )
     assert "leaves nothing to take" in refusal(PLAIN.state_dict(), PLAIN, ["*"])
     assert "leaves nothing to take" in refusal({}, nn.Module(), [])
+
+
+def test_a_name_of_fresh_that_matches_no_weight_is_refused():
+    check_fresh(["decoder.*"], PLAIN)
+    with pytest.raises(ConfigurationError, match=r"fresh=\['decoder.memroy.\*'\]: this model has no such parameter"):
+        check_fresh(["decoder.memroy.*"], PLAIN)
 
 
 def test_the_names_of_one_parameter_are_transferred_together():

@@ -12,13 +12,14 @@ A decoder calls `bind` once for a sentence, `read` in every step, and `write` on
 All beams of a sentence read the same annotations, unless a writing gives each beam a copy.
 """
 
+import inspect
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, UserError
 from nmt.model.attention.coverage import Coverage, ReadStep
 from nmt.model.attention.history import History
 from nmt.model.attention.penalty import Penalty
@@ -151,10 +152,15 @@ class Attention(nn.Module):
         source = state.source if self.writing else bound.source
         beams = (source.keys.shape[0], -1)  # splits N into (B, beams), so that the beams of a sentence share its keys
         coverage_state, bias = self._coverage_bias(word, state.coverage, beams)
-        energies = self.score.energies(query.unflatten(0, beams), source.keys, bias).flatten(0, 1)  # e_ij
+        queries = query.unflatten(0, beams)
+        energies = self.score.energies(queries, source.keys, bias)  # e_ij
+        _check_shape(self.score, energies, (*queries.shape[:2], bound.padding.shape[1]))
+        energies = energies.flatten(0, 1)
         energies = energies + repeat_per_hypothesis(bound.padding, query.shape[0])  # −inf at padding
         relative, history = self.history(energies, state.history) if self.history else (energies, ())
+        _check_shape(self.history, relative, energies.shape)
         alignment, window_state, trace = self._alignment(relative, query, state.window, bound.window)  # α_i
+        _check_shape(self.weights, alignment, energies.shape)
         weights = alignment.to(source.annotations.dtype).unflatten(0, beams)
         context = torch.bmm(weights, source.annotations).flatten(0, 1)  # c_i = Σ_j α_ij h_j
         if self.coverage:
@@ -190,6 +196,16 @@ class Attention(nn.Module):
         padding = repeat_per_hypothesis(bound.padding, hidden.shape[0])
         annotations = self.writing(hidden, state.source.annotations, state.alignment, padding)
         return state._replace(source=self._project(annotations), alignment=())
+
+
+def _check_shape(part: nn.Module | None, result: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse a part of the user's that returns another shape, which torch may broadcast without an error."""
+    if result.shape != shape:
+        kind, file = type(part), inspect.getsourcefile(type(part))
+        raise UserError(
+            f"{kind.__name__} ({file}): returned the shape {tuple(result.shape)}. Fix: return {tuple(shape)}, "
+            "whose last dimension is the source position"
+        )
 
 
 class NoAttention(nn.Module):

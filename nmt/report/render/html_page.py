@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nmt.config.installation import name_command
 from nmt.report.compare.systems import ComparedSystems
 from nmt.report.load.evaluated_runs import EvaluatedRun
 from nmt.report.load.learning_curves import Curves
@@ -42,6 +43,7 @@ def render_page(
         for run in system.members
     ]
     data = {"tables": tables, "runs": runs, "sentences": _pack_sentences(compared), "alignments": alignments}
+    data["train_command"] = name_command("train")
     scripts = [(WEB / name).read_text(encoding="utf-8") for name in SCRIPTS]
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     parts = {

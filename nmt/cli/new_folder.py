@@ -1,0 +1,49 @@
+"""Remove the folder of a run or sweep that was refused before it began.
+
+Hydra makes the folder before it calls the project, so a Hydra callback notes which folders are missing by then.
+"""
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+from nmt.runs.folder import CHECKPOINTS, COMPOSITION, LOCK, SUMMARY
+from nmt.runs.job import IS_JOB
+
+WRITTEN_FIRST = (COMPOSITION, f"{CHECKPOINTS}/{COMPOSITION}", LOCK, SUMMARY, "train.log", "multirun.yaml")
+new_folders: list[Path] = []  # the run's or sweep's, and those above it
+
+
+class NoteNewFolders(Callback):
+    """Note which folders Hydra is about to make; conf/config.yaml names this class."""
+
+    def on_run_start(self, config: DictConfig, **_: Any) -> None:
+        """Note the folders of a run."""
+        _note(config.hydra.run.dir)
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Note the folders of a sweep."""
+        _note(config.hydra.sweep.dir)
+
+
+def _note(path: str) -> None:
+    folder = Path(path).absolute()
+    new_folders[:] = [place for place in (folder, *folder.parents) if not place.exists()]
+
+
+def remove_new_folders() -> None:
+    """Remove the folders that this command made, if they hold only what is written before a run begins."""
+    if IS_JOB in os.environ or not new_folders:  # because a sweep or a run reads the summary of its job
+        return
+    folder, *parents = new_folders
+    files = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
+    if all(any(file.is_relative_to(name) for name in WRITTEN_FIRST) for file in files):
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # because another command may have written to them
+            for parent in parents:
+                parent.rmdir()

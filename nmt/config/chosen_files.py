@@ -1,0 +1,28 @@
+"""Find the chosen configuration file that sets a key."""
+
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+
+
+def name_file(key: str) -> str:
+    """Return " in FILE" for the chosen configuration file that sets a key; an empty text if none does."""
+    if not HydraConfig.initialized():
+        return ""
+    runtime = HydraConfig.get().runtime
+    folders = [Path(source.path) for source in runtime.config_sources if source.schema == "file"]
+    chosen = [
+        (group, folder / group / f"{choice}.yaml") for group, choice in runtime.choices.items() for folder in folders
+    ]
+    return next((f" in {file}" for group, file in chosen if file.is_file() and _sets(file, group, key)), "")
+
+
+def _sets(file: Path, group: str, key: str) -> bool:
+    is_global = "# @package _global_" in file.read_text(encoding="utf-8")
+    node = OmegaConf.to_container(OmegaConf.load(file))
+    for name in (key if is_global else key.removeprefix(f"{group.replace('/', '.')}.")).split("."):
+        if not isinstance(node, dict) or name not in node:
+            return False
+        node = node[name]
+    return True
