@@ -3,7 +3,7 @@
 A checkpoint alone is enough to translate with and to resume from. It holds plain containers and tensors only.
 """
 
-import re
+import pickle
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,10 +74,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         file = path / LAST if path.name == CHECKPOINTS else path / CHECKPOINTS / LAST
         raise CheckpointError(f"{path}: is a folder. Fix: name a checkpoint, such as {file}") from None
     except Exception as error:
-        foreign = re.search(r"Unsupported global: GLOBAL (\S+)", str(error))
-        reason = (
-            f"it holds {foreign[1]}, and only tensors and plain containers are read" if foreign else first_line(error)
-        )
+        is_foreign = isinstance(error, pickle.UnpicklingError)
+        reason = "it holds more than tensors and plain containers" if is_foreign else first_line(error)
         others = sorted(other.name for other in path.parent.glob("*.ckpt") if other != path)
         hint = f"; beside it there is {', '.join(others)}" if others else f". {FIX}"
         raise CheckpointError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error

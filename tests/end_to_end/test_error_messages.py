@@ -186,7 +186,10 @@ def test_a_mistake_in_a_training_command_ends_with_one_error_line(mistake, tmp_p
 
 FOREIGN = {  # checkpoints as other toolkits write them
     "joeynmt": ({"steps": 3, "model_state": {}, "optimizer_state": {}}, "which holds steps, model_state, optimizer_"),
-    "opennmt": ({"model": {}, "opt": argparse.Namespace(layers=2)}, r"\(it holds argparse.Namespace, and only tensors"),
+    "opennmt": (
+        {"model": {}, "opt": argparse.Namespace(layers=2)},
+        r"\(it holds more than tensors and plain containers",
+    ),
     "huggingface": ({"encoder.embed_tokens.weight": torch.ones(2, 2)}, "which holds encoder.embed_tokens.weight. "),
     "tensor": (torch.ones(2), "which holds Tensor. "),
 }
