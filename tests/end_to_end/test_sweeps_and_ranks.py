@@ -179,7 +179,7 @@ def test_a_repeated_run_ends_with_the_same_weights(tmp_path):
     other = command("train", f"run={tmp_path}/again", "seed=2", f"hydra.run.dir={tmp_path}/other")
     assert "not as in" in other.stderr
     assert "seed" in other.stderr
-    assert "run=/nowhere: no .hydra/overrides.yaml" in command("train", "run=/nowhere", check=False).stderr
+    assert "run=/nowhere: has no .hydra/overrides.yaml" in command("train", "run=/nowhere", check=False).stderr
 
 
 @pytest.mark.parametrize("normalize", ["words", pytest.param("sentences", marks=pytest.mark.slow)])
