@@ -111,9 +111,12 @@ def _unknown_choice(error: MissingConfigException, match: re.Match) -> str:
 
 
 def _number_as_choice(_: ValueError, __: re.Match) -> str:
-    for group, choice in _arguments():
-        if group and (CONF_DIR / group).is_dir() and choice not in (known := list_choices(group)):
-            return f"{group}={choice}: no such choice. Fix: choose {', '.join(known)}"
+    for group, choices in _arguments():
+        known = list_choices(group) if group and (CONF_DIR / group).is_dir() else []
+        for choice in choices.split(",") if known else ():  # a sweep has several
+            if choice not in known:
+                fix = "leave it out, or choose" if choice == "null" else "choose"
+                return f"{group}={choice}: no such choice. Fix: {fix} {', '.join(known)}"
     return "an argument has no key before its =. Fix: write KEY=VALUE or GROUP=CHOICE"
 
 

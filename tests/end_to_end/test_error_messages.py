@@ -59,6 +59,7 @@ MISTAKES = {
     "++drpout=0.3": r"drpout: no such key, nothing reads it \(did you mean dropout\?\)",
     "++size.hiden=3": r"size.hiden: no such key, nothing reads it \(did you mean hidden\?\)",
     "size=512": "size=512: no such choice. Fix: choose base,.*tiny",
+    "-m attention=additive,dot debug=null": "debug=null: no such choice. Fix: leave it out, or choose overfit, steps",
     "max_epochs=3": r"max_epochs: no such key \(did you mean trainer.max_epochs\?\)",
     "data.test=tst": "data.test=tst: no such test set. Fix: choose test, long, valid",
     "+data.tests.news.source=x": "data.tests.news.source: no such key. Fix: choose split, count",
