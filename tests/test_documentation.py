@@ -63,7 +63,7 @@ def commands() -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", commands())
 def test_every_training_command_composes(command, capfd, monkeypatch):
-    """Of a sweep, the first job."""
+    """A sweep is represented by its first job."""
     arguments = shlex.split(re.sub(r"[\[\]]", "", command) if "-m " in command else command, comments=True)
     if "-m" in arguments:
         arguments = [re.sub(r"^(\+?[\w./]+=[^,]*),.*", r"\1", argument) for argument in arguments if argument != "-m"]

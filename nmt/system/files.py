@@ -49,7 +49,7 @@ def sync(path: Path) -> None:
 
 
 def check_writable(folder: Path, setting: str, hint: str = "") -> None:
-    """Check, before hours of work, that files can be written to a folder; make no folder.
+    """Check that files can be written to a folder, before hours of work. No folder is made.
 
     Args:
         folder: the folder.

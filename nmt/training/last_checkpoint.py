@@ -152,7 +152,10 @@ class LastCheckpoint(Checkpoint):
             same_limits = not find_changes(checkpoint["nmt"]["config"], pl_module.record["config"])
             self.had_stopped_early = checkpoint.get("ended", False) and same_limits
             for logger in _csv_loggers(trainer):
-                step, rows = lightning.logged_steps(checkpoint), checkpoint.get("rows", 0)  # old checkpoints have none
+                step, rows = (
+                    lightning.logged_steps(checkpoint),
+                    checkpoint.get("rows", 0),
+                )  # a run without metrics.csv has none
                 logger.keep_until(step, validations=checkpoint.get("validations"), count=rows)
 
     def _is_due(self, trainer: Trainer) -> bool:

@@ -1,6 +1,5 @@
 """The LightningModule, which trains whatever translator the configuration composed."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -90,7 +89,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
         self.translated: dict[int, Hypothesis] = {}  # by this rank, in the last validation
         self.batches: list[Batch] = []  # of the current step
         self.step_totals: Tensor  # objective, nats and pieces of the current step, on this rank
-        self.nats_per_piece = math.nan  # of the last step that was read, over all ranks
+        self.nats_per_piece: float | None = None  # of the last step that was read, over all ranks
         self.unread: UnreadStep | None = None
         self.gradient_norm: Tensor | None = None  # of the last step, before clipping
 
@@ -110,6 +109,8 @@ class TrainingModule(pytorch_lightning.LightningModule):
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
         """Log the loss of the last step that was read."""
+        if self.nats_per_piece is None:
+            return
         loss = torch.tensor(self.nats_per_piece)  # on the CPU, because Lightning would copy it to a GPU, and wait
         self.log("train/loss", loss, prog_bar=True, batch_size=1, rank_zero_only=True)
 

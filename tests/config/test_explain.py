@@ -293,7 +293,7 @@ def test_other_errors_of_construction_name_the_section():
 )
 def test_hints_for_unknown_keys(arguments, hint, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["train.py", *arguments.split()])
-    with pytest.raises(Exception) as raised:  # noqa: PT011, Hydra's own
+    with pytest.raises(Exception) as raised:  # noqa: PT011, because Hydra raises errors of many kinds
         configured(arguments.split()[0])
     assert re.search(hint, explain(raised.value)), explain(raised.value)
 
@@ -302,7 +302,7 @@ def test_a_failed_import_of_this_project_names_file_and_line(tmp_path, monkeypat
     (tmp_path / "mine.py").write_text("import torch\nimport not_there\n")
     monkeypatch.setattr("nmt.model.__path__", [str(tmp_path)])
     monkeypatch.setattr("nmt.errors.PACKAGE", str(tmp_path))
-    with pytest.raises(Exception) as raised:  # noqa: PT011, Hydra's own
+    with pytest.raises(Exception) as raised:  # noqa: PT011, because Hydra raises errors of many kinds
         build(_target_="nmt.model.mine.Mine")
     assert explain(raised.value).startswith(f"encoder._target_=nmt.model.mine.Mine: {tmp_path}/mine.py, line 2: ")
 
@@ -316,7 +316,7 @@ def test_importing_the_explanations_imports_neither_torch_nor_lightning():
 
 def test_a_launcher_that_is_not_installed_names_its_package(monkeypatch):
     monkeypatch.setitem(HYDRA_PLUGINS, "absent", "hydra-absent-launcher")
-    with pytest.raises(Exception) as raised:  # noqa: PT011, Hydra's own
+    with pytest.raises(Exception) as raised:  # noqa: PT011, because Hydra raises errors of many kinds
         configured("hydra/launcher=absent")
     line = "hydra/launcher=absent: needs hydra-absent-launcher. Fix: pip install hydra-absent-launcher"
     assert explain(raised.value) == line
