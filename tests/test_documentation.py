@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 from commands import ROOT, answer
+from readability import count_syllables, reading_ease, sentences, words
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+HAND_WRITTEN = [path for path in DOCUMENTS if "results" not in path.parts]  # the results are written by studies/
+FIRST_PAGES = [ROOT / "README.md"]
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 COMMAND = re.compile(r"^    (?:nmt-train|python train\.py) ((?:.*\\\n)*.*)$", re.M)
 # what a reader fills in, and what has no single configuration
@@ -37,6 +40,41 @@ def test_the_first_page_is_short():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 120
     assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize("document", HAND_WRITTEN, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_sentence_has_more_than_thirty_words(document):
+    found = sentences(document.read_text(encoding="utf-8"))
+    assert [sentence for sentence in found if len(words(sentence)) > 30] == []
+
+
+@pytest.mark.parametrize("document", FIRST_PAGES, ids=lambda path: path.name)
+def test_first_pages_are_easy_to_read(document):
+    assert reading_ease(document.read_text(encoding="utf-8")) > 50
+
+
+def test_sentences_are_those_of_paragraphs_and_items():
+    page = "# A heading\n\nTwo `a b`. Run\n[it](x.md) now:\n\n    code. More code.\n\n"
+    page += "- First. `Second` one\n  goes on.\n\n| a. B. |\n"
+    assert sentences(page) == ["Two Code.", "Run it now:", "First.", "Code one goes on."]
+    assert words("BLEU of 0.5, p < 0.05: it's all") == ["BLEU", "of", "0.5", "p", "0.05", "it's", "all"]
+
+
+@pytest.mark.parametrize(
+    ("word", "count"),
+    [
+        ("the", 1),
+        ("make", 1),
+        ("table", 2),
+        ("trained", 1),
+        ("started", 2),
+        ("attention", 3),
+        ("words", 1),
+        ("BLEU", 1),
+    ],
+)
+def test_syllables_are_counted(word, count):
+    assert count_syllables(word) == count
 
 
 @pytest.mark.slow
