@@ -7,6 +7,7 @@ import pytest
 import torch
 from random_batches import batch_of, random_rows, text_of
 
+from nmt.data import batch_plan
 from nmt.data.batches import BatchLoader, BatchPlan
 from nmt.data.candidate_lists import Candidates
 from nmt.data.parallel_text import Sides
@@ -20,7 +21,7 @@ def loader(plan: BatchPlan, **settings) -> BatchLoader:
     rows = random_rows(LENGTHS.tolist(), 50, seed=3)
     text = Sides(text_of(rows), text_of([row[::-1] for row in rows]))
     chosen = {"seed": 1, "shuffle": True, "source_end": True} | settings
-    return BatchLoader(text, plan, sentences=np.arange(len(rows)), **chosen)
+    return BatchLoader(text, plan, **chosen)
 
 
 def order(batches) -> list[list[int]]:
@@ -62,6 +63,20 @@ def test_batches_by_tokens_are_nearly_full_and_never_too_large():
     assert max(sizes) <= 200
     assert np.mean(sizes) > 150
     assert len({len(list(loader(BatchPlan(unit="tokens", size=200), seed=seed))) for seed in range(5)}) == 1
+
+
+def test_the_plan_is_the_same_however_many_sentences_are_sorted_at_once(monkeypatch):
+    at_once = [order(loader(plan, longest=20)) for plan in PLANS]
+    monkeypatch.setattr(batch_plan, "BLOCK", 7)
+    assert [order(loader(plan, longest=20)) for plan in PLANS] == at_once
+    assert sorted(chain.from_iterable(at_once[0])) == np.flatnonzero(LENGTHS <= 20).tolist()
+
+
+def test_sentences_of_equal_length_keep_their_order(monkeypatch):
+    monkeypatch.setattr(batch_plan, "BLOCK", 7)
+    sentences = np.random.default_rng(1).permutation(205)
+    expected = sorted(sentences.tolist(), key=lambda sentence: LENGTHS[sentence])
+    assert batch_plan.sort_by(lambda drawn: LENGTHS[drawn], sentences).tolist() == expected
 
 
 def test_error_names_the_key_of_a_batch_too_small_for_a_sentence():
