@@ -59,23 +59,24 @@ class BatchPlan:
         random = np.random.default_rng([seed, epoch])
         random.shuffle(sentences)
         cut = self._cut_by_tokens if self.unit == "tokens" else self._cut_by_sentences
-        sentences, starts = cut(sentences, text)
+        starts = cut(sentences, text)
         return Epoch(sentences, starts, random.permutation(len(starts) - 1))
 
-    def _cut_by_sentences(self, sentences: np.ndarray, text: Sides) -> tuple[np.ndarray, np.ndarray]:
+    def _cut_by_sentences(self, sentences: np.ndarray, text: Sides) -> np.ndarray:
         if self.pool == 0:
-            sentences = sort_by(text.target.lengths, sort_by(text.source.lengths, sentences))
+            sort_by(text.source.lengths, sentences)
+            sort_by(text.target.lengths, sentences)
         else:
             for start in range(0, len(sentences), self.pool * self.size):
                 pool = sentences[start : start + self.pool * self.size]
                 pool[:] = pool[np.lexsort((text.source.lengths(pool), text.target.lengths(pool)))]
-        return sentences, np.append(np.arange(0, len(sentences), self.size), len(sentences))
+        return np.append(np.arange(0, len(sentences), self.size), len(sentences))
 
-    def _cut_by_tokens(self, sentences: np.ndarray, text: Sides) -> tuple[np.ndarray, np.ndarray]:
+    def _cut_by_tokens(self, sentences: np.ndarray, text: Sides) -> np.ndarray:
         def longer(drawn: np.ndarray) -> np.ndarray:
             return np.maximum(text.source.lengths(drawn), text.target.lengths(drawn)) + 1
 
-        sentences = sort_by(longer, sentences)
+        sort_by(longer, sentences)
         longest = longer(sentences[-1:]).max(initial=0)
         if longest > self.size:
             raise ConfigurationError(
@@ -87,7 +88,7 @@ class BatchPlan:
             limit = self.size // longer(sentences[start : start + 1])[0]  # because all later ones are as long or longer
             lengths = longer(sentences[start : start + limit])
             starts.append(start + int((np.arange(1, len(lengths) + 1) * lengths <= self.size).sum()))
-        return sentences, np.array(starts)
+        return np.array(starts)
 
 
 def short_sentences(text: Sides, longest: int | None) -> np.ndarray:
@@ -102,15 +103,14 @@ def short_sentences(text: Sides, longest: int | None) -> np.ndarray:
     return short[:count]
 
 
-def sort_by(lengths: Lengths, sentences: np.ndarray) -> np.ndarray:
-    """Return the sentences from short to long; equally long ones keep their order (a counting sort, by blocks)."""
+def sort_by(lengths: Lengths, sentences: np.ndarray) -> None:
+    """Sort sentences in place from short to long; equally long ones keep their order (a counting sort, by blocks)."""
     counts = np.zeros(1, dtype=np.int64)
     for block in _blocks(sentences):
         more = np.bincount(lengths(block))
         counts = np.pad(counts, (0, max(0, len(more) - len(counts))))
         counts[: len(more)] += more
-    ends = np.cumsum(counts)
-    free = ends - counts  # the first free place for each length
+    free = np.cumsum(counts) - counts  # the first free place for each length
     placed = np.empty_like(sentences)
     for block in _blocks(sentences):
         numbers = lengths(block)
@@ -120,7 +120,7 @@ def sort_by(lengths: Lengths, sentences: np.ndarray) -> np.ndarray:
         placed[free[numbers] + rank] = block[order]
         more = np.bincount(numbers)
         free[: len(more)] += more
-    return placed
+    sentences[:] = placed
 
 
 def _blocks(sentences: np.ndarray) -> Iterator[np.ndarray]:

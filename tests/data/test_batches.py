@@ -1,5 +1,6 @@
 """Batches: their order and their content."""
 
+import tracemalloc
 from itertools import chain
 
 import numpy as np
@@ -10,6 +11,7 @@ from random_batches import batch_of, random_rows, text_of
 from nmt.data import batch_plan
 from nmt.data.batches import BatchLoader, BatchPlan
 from nmt.data.candidate_lists import Candidates
+from nmt.data.corpus_cache import EncodedText
 from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import END, PAD, START
 from nmt.errors import ConfigurationError
@@ -76,7 +78,30 @@ def test_sentences_of_equal_length_keep_their_order(monkeypatch):
     monkeypatch.setattr(batch_plan, "BLOCK", 7)
     sentences = np.random.default_rng(1).permutation(205)
     expected = sorted(sentences.tolist(), key=lambda sentence: LENGTHS[sentence])
-    assert batch_plan.sort_by(lambda drawn: LENGTHS[drawn], sentences).tolist() == expected
+    batch_plan.sort_by(lambda drawn: LENGTHS[drawn], sentences)
+    assert sentences.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        BatchPlan(unit="sentences", size=80, pool=20),
+        BatchPlan(unit="sentences", size=80),
+        BatchPlan(unit="tokens", size=4096),
+    ],
+    ids=["pools", "whole", "tokens"],
+)
+def test_planning_an_epoch_takes_ten_bytes_a_sentence_at_most(plan, monkeypatch):
+    monkeypatch.setattr(batch_plan, "BLOCK", 4096)
+    offsets = np.append(0, np.cumsum(np.random.default_rng(1).integers(1, 51, 300_000)))
+    text = Sides(*[EncodedText(np.zeros(0, dtype=np.int32), offsets)] * 2)
+    planned = BatchLoader(text, plan, seed=1, shuffle=True, source_end=True)
+    tracemalloc.start()
+    batches = len(planned)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert batches > 1900
+    assert peak < 10 * 300_000
 
 
 def test_error_names_the_key_of_a_batch_too_small_for_a_sentence():
