@@ -57,7 +57,7 @@ class Model:
 
         Args:
             lines: The lines, as anybody would write them: they are tokenized as the training text was.
-            traces: Also keep what the parts of the model show; not of an ensemble.
+            traces: Also keep what the parts of the model show; not of a line in parts.
             search: Settings of conf/search.yaml, such as `beam=5`; those not given are those of the run. Also
                 `unknown`, `longest_line` and `batch_size` of conf/translate.yaml.
         """

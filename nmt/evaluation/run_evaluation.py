@@ -10,7 +10,6 @@ import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError
 from nmt.evaluation.attention_alignment import AlignmentScores, score_forced_alignments
 from nmt.evaluation.bleu import bleu_metric
 from nmt.evaluation.forced_scoring import reference_perplexity
@@ -65,7 +64,6 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
     search = build_search(settings, runs)
     data = runs[0].data(data_overrides)
     bleu_metric(**data.score)
-    _check_traces(settings)
     with hint_at_folder():
         test = read_test_set(data)
         frequencies = count_training_words(data) if settings.by_frequency else None
@@ -94,13 +92,6 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
     figures = _describe_mechanism(test, translated, settings)
     write_results(folder, test, translated, alignments, scores, figures, heatmaps=heatmaps)
     return Evaluation(test, translated, scores, folder)
-
-
-def _check_traces(settings: DictConfig) -> None:
-    """Refuse the traces of an ensemble, because its members have different parts."""
-    for key in ("traces", "mechanism"):
-        if settings[key] and settings.run is None:
-            raise ConfigurationError(f"{key}=true: an ensemble has no traces. Fix: run=FOLDER, one run at a time")
 
 
 def _score_alignments(

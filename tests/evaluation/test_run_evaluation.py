@@ -44,12 +44,6 @@ def test_unknown_tokenizer_is_an_error_before_the_search(settings, monkeypatch):
         evaluate(settings, [])
 
 
-def test_traces_of_an_ensemble_are_an_error_before_the_search(settings):
-    settings = OmegaConf.merge(settings, {"run": None, "runs": ["a", "b"], "traces": True})
-    with pytest.raises(ConfigurationError, match=r"traces=true: an ensemble has no traces. Fix: run=FOLDER"):
-        evaluate(settings, [])
-
-
 def test_missing_file_of_the_test_set_is_explained(settings, tmp_path, monkeypatch):
     def fail(data):
         raise NoFileError("data/test.en")
