@@ -55,7 +55,7 @@ class TranslationData(LightningDataModule):
         candidates: Mapping | None = None,
     ):
         super().__init__()
-        self.score = dict(score)
+        self.name, self.score = name, dict(score)
         self.reader, self.train_files, self.valid_files = reader, train, valid
         self.tests, self.test = tests, test
         self.dir, self.missing = dir, missing

@@ -27,7 +27,7 @@ REFERENCE = re.compile(
 REFUSED_KEYS = re.compile(
     r".*_target_"
     r"|hydra\b"
-    r"|logger\.\w+\.(?!(?:project|group|tags|offline)\b)"  # others say where results are sent
+    r"|logger\.\w+\.(?!(?:project|group|tags|offline|artifacts)\b)"  # others say where results are sent
     r"|callbacks\..*(?:path|file)|data\..*cache|pretraining_folder"  # where files are written
 )
 OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which the run was a job of

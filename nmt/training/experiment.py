@@ -17,7 +17,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
-from pytorch_lightning.loggers import Logger, WandbLogger
+from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
@@ -42,7 +42,6 @@ from nmt.system.hardware import describe_hardware
 from nmt.system.locks import HeldLock
 from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.training.callbacks import LockGuard
-from nmt.training.lightning_internals import silence_anonymous
 from nmt.training.lightning_module import TrainingModule, parameter_counts
 from nmt.training.nonfinite_guard import NonfiniteGuard
 from nmt.training.preflight import check_ranks, check_settings
@@ -65,7 +64,7 @@ from nmt.training.resume import (
 )
 from nmt.training.run_summary import RunSummary, StartOfTraining, keep_summary
 from nmt.training.transfer import initialize_from
-from nmt.training.wandb_run import begin_wandb_run, end_wandb_run
+from nmt.training.wandb_run import WandbRun
 
 log = logging.getLogger(__name__)
 
@@ -178,11 +177,12 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=code)
     log.info("%s parameters; run folder: %s", f"{summary.entries['parameters']['total']:,}", plan.folder)
     keep_wandb_directories_in(plan.folder)  # only now, because a pretraining stage would inherit them
-    summary.loggers = loggers  # only now, because closing a W&B logger begins its run
+    for logger in loggers:
+        if isinstance(logger, WandbRun):
+            logger.begin()
+    summary.loggers = loggers  # only now, because closing a W&B logger opens its run
     for logger in loggers:
         logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
-        if isinstance(logger, WandbLogger):
-            begin_wandb_run(logger)
     return PreparedRun(plan, trainer, module, data, start, stage)
 
 
@@ -224,8 +224,8 @@ def finish(run: PreparedRun, summary: RunSummary) -> None:
         if plan.config.score_test:
             evaluate_run(plan.folder, plan.config)
         for logger in trainer.loggers:
-            if isinstance(logger, WandbLogger):
-                end_wandb_run(logger, plan.folder, summary.entries)
+            if isinstance(logger, WandbRun):
+                logger.end(plan.folder, summary.entries, run.data)
         if not summary.entries.get("went_on_with"):  # or its settings do not say how it was trained
             offer_as_stage(plan.folder, run.stage)
 
@@ -304,10 +304,8 @@ def make_loggers(configured: DictConfig) -> list[Logger]:
     for package in configured.keys() & {"wandb", "tensorboard"}:
         require_packages(f"logger={package}", package)
     loggers = [hydra.utils.instantiate(settings) for settings in configured.values()]
-    for logger in loggers:
-        if isinstance(logger, WandbLogger):
-            silence_anonymous(logger)
-            check_wandb_directories()
+    if any(isinstance(logger, WandbRun) for logger in loggers):
+        check_wandb_directories()
     return loggers
 
 

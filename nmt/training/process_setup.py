@@ -14,6 +14,12 @@ from nmt.system.files import check_writable
 from nmt.system.matrix_products import PRECISIONS, resolve_precision, set_precision
 
 MAX_THREADS = 1024  # with 2048, OpenMP ends in a segmentation fault
+WANDB_SETTINGS = {  # unless the environment has others
+    "WANDB_SILENT": "true",  # because summary.json says where its files are
+    "WANDB_INIT_TIMEOUT": "8",  # seconds until a run is logged offline
+    "WANDB_FINISH_TIMEOUT": "600",  # seconds until a trained run no longer waits for its upload
+    "WANDB_FINISH_TIMEOUT_RAISES": "true",
+}
 WANDB_DIRECTORIES = {"WANDB_DATA_DIR": "data", "WANDB_CACHE_DIR": "cache"}
 SEEDS = 2**32  # NumPy takes no larger one
 NEEDLESS_WARNINGS = (
@@ -36,7 +42,8 @@ def set_up_process(config: DictConfig) -> None:
     for key, seed in (("seed", config.seed), ("data.seed", config.data.seed)):
         if not (isinstance(seed, int) and 0 <= seed < SEEDS):
             raise ConfigurationError(f"{key}={seed}: must be a whole number from 0 to {SEEDS - 1}")
-    os.environ.setdefault("WANDB_SILENT", "true")  # because summary.json says where its files are
+    for name, value in WANDB_SETTINGS.items():
+        os.environ.setdefault(name, value)
     for message in NEEDLESS_WARNINGS:
         warnings.filterwarnings("ignore", message=message)
     if config.threads:
