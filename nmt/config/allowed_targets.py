@@ -96,6 +96,7 @@ def _is_imported_from(module: str, file: Path) -> bool:
 
 
 def _refuse(user_dir: str | Path | None) -> str:
-    classes = "" if user_dir is None else f", and classes that files in user_dir={user_dir} define"
-    fix = "" if user_dir else ". Fix: add user_dir=FOLDER if you trust it"
-    return f"refused, because a run may only name {'…, '.join(ALLOWED)}…{classes}{fix}"
+    allowed = f"refused, because a run may only name {'…, '.join(ALLOWED)}…"
+    if user_dir is None:
+        return f"{allowed}. Fix: add user_dir=FOLDER if you trust it"
+    return f"{allowed}, and classes that files in user_dir={user_dir} define. Fix: correct the name"
