@@ -21,11 +21,12 @@ LOADING_KEYS = ("device", "int8", "candidates", "matmul_precision", "weights", "
 CALL_KEYS = (*(key for key in SEARCH_KEYS if key != "nbest"), "unknown", "longest_line", "batch_size")
 
 
-def load(*runs: str | os.PathLike[str], **settings: Any) -> "Model":
+def load(*runs: str | os.PathLike[str], user_dir: str | os.PathLike[str] | None = None, **settings: Any) -> "Model":
     """Load a trained model.
 
     Args:
         runs: The folder of a run, or a checkpoint; several are an ensemble.
+        user_dir: The folder of your own classes, if the runs use any.
         settings: Settings of conf/translate.yaml: `device`, `int8`, `candidates`, `matmul_precision`, and for an
             ensemble `weights` and `average`.
     """
@@ -34,7 +35,7 @@ def load(*runs: str | os.PathLike[str], **settings: Any) -> "Model":
     paths = [str(path) for path in runs]
     named = {"run": paths[0]} if len(paths) == 1 else {"runs": paths}
     _check(settings, LOADING_KEYS, "load()")
-    return Model(settings | named)
+    return Model(settings | named | {"user_dir": None if user_dir is None else os.fspath(user_dir)})
 
 
 class Model:

@@ -8,6 +8,7 @@ import nmt.config.resolvers  # noqa: F401, because the configuration files use t
 from nmt.config.installation import name_command
 from nmt.config.overrides import expand_home, explain_split_argument, find_repeated, read_dotlist
 from nmt.config.schema import describe_keys, find_misfit, load_defaults
+from nmt.config.user_dir import add_user_dir
 from nmt.errors import ConfigurationError
 
 
@@ -46,6 +47,8 @@ def read_arguments(
     for key, value in given.items():
         if problem := find_misfit(key, value, defaults[key]):
             raise ConfigurationError(problem)
+    if settings.user_dir is not None or "user_dir=" in arguments:
+        settings.user_dir = str(add_user_dir(settings.user_dir or ""))
     for key in defaults.keys() & load_defaults("search").keys() - given.keys():
         settings[key] = None  # because the run decides it
     return settings, data_overrides

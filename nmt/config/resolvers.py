@@ -10,8 +10,9 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.installation import CONF_DIR, name_command
+from nmt.config.installation import name_command
 from nmt.config.schema import list_choices
+from nmt.config.user_dir import list_conf_dirs
 
 TAG_GROUPS = ("data", "size", "encoder", "decoder", "attention", "memory", "optimizer")
 MAX_NAME_BYTES = 150  # of a folder; file systems allow 255
@@ -60,9 +61,8 @@ def choices() -> list[str]:
 
 def groups_with_choices() -> str:
     """Return a line for each group and its choices, for --help."""
-    folders = {path.parent for path in CONF_DIR.rglob("[!_]*.yaml")} - {CONF_DIR}
-    names = sorted(folder.relative_to(CONF_DIR).as_posix() for folder in folders)
-    groups = [name for name in names if not name.startswith(("hydra", "experiment/"))]
+    names = {path.parent.relative_to(conf).as_posix() for conf in list_conf_dirs() for path in conf.rglob("[!_]*.yaml")}
+    groups = [name for name in sorted(names) if not name.startswith((".", "hydra", "experiment/"))]
     return "\n".join(f"{name}: {', '.join(list_choices(name))}" for name in groups)
 
 

@@ -49,7 +49,7 @@ def evaluate_run(folder: Path, config: DictConfig) -> None:
         folder: The run's folder.
         config: The settings of the command: the search, the treatment of unknown words, the name of the test set.
     """
-    keys = {"run": str(folder), "unknown": config.score_unknown}
+    keys = {"run": str(folder), "user_dir": config.user_dir, "unknown": config.score_unknown}
     settings = OmegaConf.merge(load_defaults("evaluate"), OmegaConf.to_container(config.search, resolve=True), keys)
     scores = evaluate(settings, [] if config.data.test is None else [f"data.test={config.data.test}"]).scores
     bleu, chrf = (scores["scores"][name]["score"] for name in ("bleu", "chrf"))

@@ -2,6 +2,7 @@
 
 The run may come from somebody else. So its overrides may only choose files of the configuration by name, and set
 values. They may not name code or other files of configuration, read the environment, or say where files are written.
+The folder of the user's code, user_dir, is never taken from them.
 """
 
 import re
@@ -13,6 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from nmt.config.allowed_targets import walk
+from nmt.config.diff import override_key
 from nmt.config.overrides import quote_value, read_path
 from nmt.config.schema import load_setting_names
 from nmt.errors import UserError
@@ -25,7 +27,7 @@ REFERENCE = re.compile(
     r"\$\{(?:(?:twice|half|default):[^${}]*|oc\.env:NMT_(?:DATA|CACHE)(?:,[^${}]*)?|\w[.\w]*)\}", re.ASCII
 )
 REFUSED_KEYS = re.compile(
-    r".*_target_"
+    r".*_target_|user_dir"
     r"|hydra\b"
     r"|logger\.\w+\.(?!(?:project|group|tags|offline|artifacts)\b)"  # others say where results are sent
     r"|callbacks\..*(?:path|file)|data\..*cache|pretraining_folder"  # where files are written
@@ -44,7 +46,7 @@ def repeat_run(arguments: list[str]) -> list[str]:
     if folders[0] is None:
         raise UserError("run=: names no folder. Fix: run=FOLDER, the folder of a run to repeat")
     folder = Path(folders[0])
-    overrides = _read_overrides(folder)
+    overrides = _leave_out_user_dir(_read_overrides(folder), folder, arguments)
     for override in overrides:
         if not _is_harmless(override):
             raise UserError(f"run={folder}: refused to repeat {override}. Fix: write it yourself, if you trust it")
@@ -61,6 +63,14 @@ def _read_overrides(folder: Path) -> list[str]:
     if not isinstance(overrides, list):
         raise UserError(f"run={folder}: {OVERRIDES} is not a list of KEY=VALUE. Fix: name the folder of another run")
     return list(map(str, overrides))
+
+
+def _leave_out_user_dir(overrides: list[str], folder: Path, arguments: list[str]) -> list[str]:
+    """Return the overrides without the folder of the user's code, which the command must name again."""
+    named = [override for override in overrides if override_key(override) == "user_dir"]
+    if named and "user_dir" not in map(override_key, arguments):
+        raise UserError(f"run={folder}: was trained with {named[0]}. Fix: add user_dir=FOLDER if you trust it")
+    return [override for override in overrides if override not in named]
 
 
 def _is_harmless(text: str) -> bool:

@@ -250,7 +250,7 @@ def _initialize(plan: RunPlan, module: TrainingModule) -> dict[str, Any]:
         return {}
     source = config.init_from if config.pretraining is None else str(pretrained(config, plan.overrides))
     languages = module.prepared.languages
-    return {"initialized_from": initialize_from(source, module.model, languages, config.fresh)}
+    return {"initialized_from": initialize_from(source, module.model, languages, config.fresh, config.user_dir)}
 
 
 def with_vocabulary_sizes(config: DictConfig, corpus: PreparedCorpus) -> DictConfig:
@@ -267,7 +267,7 @@ def make_module(
     """Build the LightningModule from settings with vocabulary sizes."""
     source, target = (language.vocabulary.to_json() for language in corpus.languages)
     record = {"config": OmegaConf.to_container(config), "vocabularies": {"source": source, "target": target}}
-    model = build_model(config)
+    model = build_model(config, config.user_dir)
     if config.graphs:
         model.loop = GraphedLoop(CudaRecorder())
     return TrainingModule(
