@@ -1,11 +1,9 @@
 """The Lightning data module: the texts, vocabularies and batches of one run."""
 
 import inspect
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +12,11 @@ from pytorch_lightning import LightningDataModule
 from nmt.data.batches import BatchLoader, BatchPlan
 from nmt.data.candidate_lists import Candidates, load_or_learn_candidates
 from nmt.data.corpus_cache import PreparedCorpus, prepare
+from nmt.data.corpus_report import report_corpus
 from nmt.data.given_links import GivenLinks
-from nmt.data.parallel_text import Pairs, Sides
+from nmt.data.parallel_text import Pairs, Sides, identify_files, list_files
 from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
-from nmt.data.text_files import file_identity
 from nmt.data.vocabulary import read_vocabularies
 from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
 
@@ -84,7 +82,7 @@ class TranslationData(LightningDataModule):
                     vocabulary=self.vocabulary,
                     given=read_vocabularies(Path(self.vocabulary_run)) if self.vocabulary_run else None,
                 )
-            _log_statistics(self.prepared.folder)
+            report_corpus(self.prepared.folder)
         return self.prepared
 
     @contextmanager
@@ -111,10 +109,10 @@ class TranslationData(LightningDataModule):
         vocabularies = Sides(*(language.vocabulary for language in self.prepare().languages))
         self.links = GivenLinks.from_words(alignments, self.training_words(), vocabularies)
 
-    def links_identity(self) -> str | None:
-        """Return the digest of the file with given links of the training text, if there is one."""
-        file = self.train_files.get("alignments")
-        return file_identity(Path(file)) if file else None
+    def links_identity(self) -> str | list[str] | None:
+        """Return the digests of the files with given links of the training text, if there are any."""
+        files = self.train_files.get("alignments")
+        return identify_files(list_files("alignments", files)) if files else None
 
     def training_words(self) -> Iterator[tuple[str, str]]:
         """Yield the preprocessed training pairs."""
@@ -213,31 +211,3 @@ class TranslationData(LightningDataModule):
                 continue  # because training does not need it; evaluating this test set will raise the error
             readable[name] = pairs
         return readable
-
-
-@cache
-def _log_statistics(folder: Path) -> None:
-    """Log counts and leaks of a prepared corpus, once in a process."""
-    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-    for split in ("train", "valid"):
-        counts = about[split]
-        log.info(
-            "%s: %d pairs, unknown words %.2f %% / %.2f %%, %d blank pairs dropped",
-            split,
-            counts["pairs"],
-            100 * counts["source_unknown_rate"],
-            100 * counts["target_unknown_rate"],
-            counts["blank_pairs_dropped"],
-        )
-    for name, reason in about["unread_tests"].items():
-        log.warning("%s: cannot be read, so leaks into the training text were not checked: %s", name, reason)
-    for name, leak in about["leaks"].items():
-        if leak["source_in_train"] or leak["target_in_train"]:
-            log.warning(
-                "%s: of %d sentences, the training text contains %d sources, %d targets and %d pairs",
-                name,
-                leak["sentences"],
-                leak["source_in_train"],
-                leak["target_in_train"],
-                leak["pair_in_train"],
-            )
