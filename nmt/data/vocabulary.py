@@ -163,15 +163,15 @@ def _group_by_ends(pieces: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _group_by_starts(pieces: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the unigram pieces of each word."""
+    """Yield the unigram pieces of each word; a mark alone is a word, so that no word is empty."""
     group: list[str] = []
     for piece in pieces:
         if group and piece.startswith(WORD_START):
-            yield group
+            yield group if any(group) else [WORD_START]
             group = []
         group.append(piece.removeprefix(WORD_START))
     if group:
-        yield group
+        yield group if any(group) else [WORD_START]
 
 
 def _find_difference(tokenizer: Tokenizer) -> str:

@@ -79,6 +79,14 @@ def test_unigram_pieces_mark_where_words_start():
     assert vocabulary.mark_unknown(["lo?", "b", "?", "low", "?ow"]) == ["lo<unk>", "b", "<unk>", "low", "<unk>ow"]
 
 
+def test_no_word_of_unigram_pieces_is_empty():
+    vocabulary = learn("unigram", size=30)
+    (mark,) = vocabulary.encode(["▁"])[0]
+    row = [mark, mark, *vocabulary.encode(["low"])[0], mark]
+    assert vocabulary.words(row) == ["▁", "▁", "low", "▁"]
+    assert vocabulary.map_pieces_to_words(row) == [0, 1, *[2] * (len(row) - 3), 3]
+
+
 def test_a_unigram_vocabulary_without_room_for_all_letters_is_refused():
     with pytest.raises(
         ConfigurationError,
