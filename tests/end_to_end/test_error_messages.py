@@ -121,7 +121,6 @@ MISTAKES = {
     "data=text data.train.source=a data.train.target=b": "data.valid.source and data.valid.target must be given",
     "data=text data.train.source=[a,b] data.train.target=c data.valid.source=v data.valid.target=v": "data.train: b: "
     "has no partner among 2 source and 1 target files. Fix: name as many target files as source files$",
-    "data=text data.train.source=a,b": r"data.train.source=a,b: several values. .* write a list as \[",
     "data=multi30k": "nowhere/multi30k/raw/train.en.gz: no such file .*python -m nmt.data.download multi30k",
     "data=multi30k data.train.source=mine.en": "mine.en: no such file$",
     "trainer.precision=bf16-true": "trainer.precision=bf16-true: choose 32-true, bf16-mixed, 32, bf16",
