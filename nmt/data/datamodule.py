@@ -17,7 +17,7 @@ from nmt.data.given_links import GivenLinks
 from nmt.data.parallel_text import Pairs, Sides, identify_files, list_files
 from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
-from nmt.data.vocabulary import read_vocabularies
+from nmt.data.vocabulary import check_kind, read_vocabularies
 from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,7 @@ class TranslationData(LightningDataModule):
         self.dir, self.missing = dir, missing
         self.preprocessing = Sides(source, target)
         self.vocabulary = {key: value for key, value in vocabulary.items() if key != "run"}
+        check_kind(self.vocabulary["kind"])  # here, because texts may be prepared for hours before it is used
         self.vocabulary_run = vocabulary.get("run")
         if max_length is not None and max_length < 1:
             raise ConfigurationError(f"data.max_length={max_length}: must be at least 1, or null for no limit")
@@ -183,15 +184,15 @@ class TranslationData(LightningDataModule):
             raise ConfigurationError(f"data.{key}: {first_line(error)}") from error
 
     def _check_arguments(self, key: str, arguments: Mapping) -> None:
-        if empty := [f"data.{key}.{name}" for name, value in arguments.items() if value is None]:
+        parameters = inspect.signature(self.reader).parameters
+        required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
+        if empty := [f"data.{key}.{name}" for name in required if arguments.get(name, "") is None]:
             raise ConfigurationError(
                 f"{' and '.join(empty)} must be given. Fix: {' '.join(f'{name}=FILE' for name in empty)}"
             )
-        parameters = inspect.signature(self.reader).parameters
         for name in arguments:
             if name not in parameters:
                 raise ConfigurationError(f"data.{key}.{name}: no such key. Fix: choose {', '.join(parameters)}")
-        required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
         if absent := [f"data.{key}.{name}" for name in required if name not in arguments]:
             raise ConfigurationError(
                 f"{' and '.join(absent)} must be given. Fix: {' '.join(f'+{name}=VALUE' for name in absent)}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from nmt.errors import ConfigurationError, DataError, first_line
+from nmt.errors import ConfigurationError, DataError, did_you_mean, first_line
 
 PAD, UNKNOWN, START, END = range(4)
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
@@ -40,8 +40,7 @@ class Vocabulary:
             raise ConfigurationError(
                 f"data.vocabulary.size={size}: must be above {len(SPECIAL)}, the number of special symbols"
             )
-        if kind not in KINDS:
-            raise ConfigurationError(f"data.vocabulary.kind={kind}: unknown kind. Fix: choose {', '.join(KINDS)}")
+        check_kind(kind)
         return cls(KINDS[kind](blocks, size, minimum_count))
 
     @classmethod
@@ -138,6 +137,13 @@ class Vocabulary:
     def subwords(self) -> bool:
         """True if the vocabulary consists of pieces of words."""
         return not isinstance(self.tokenizer.model, models.WordLevel)
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a kind of vocabulary that does not exist."""
+    if kind not in KINDS:
+        hint = did_you_mean(str(kind), KINDS)
+        raise ConfigurationError(f"data.vocabulary.kind={kind}: unknown kind{hint}. Fix: choose {', '.join(KINDS)}")
 
 
 def read_vocabularies(run: Path) -> tuple[Vocabulary, Vocabulary]:

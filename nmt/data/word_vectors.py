@@ -16,8 +16,9 @@ from nmt.errors import DataError
 def read_size(path: Path) -> int:
     """Return how many numbers a vector of the file has."""
     _, line = next(_read_lines(path), (1, b""))
-    size = int(line.split()[1]) if _is_header(line) else line.count(b" ")
-    if size < 1:
+    _, *numbers = line.split(b" ")
+    size = int(line.split()[1]) if _is_header(line) else len(numbers)
+    if size < 1 or not all(map(_is_number, numbers)):
         raise DataError(f"{path}, line 1: is not a word and its numbers. Fix: name word vectors in text format (.vec)")
     return size
 

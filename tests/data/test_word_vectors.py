@@ -55,7 +55,7 @@ def test_errors_name_the_file_and_the_line(path, row, reason):
 
 
 def test_files_without_vectors_are_refused(path):
-    for content in (b"", b"\n\n", b"word\n", b"3 0\n"):
+    for content in (b"", b"\n\n", b"word\n", b"3 0\n", b"a line of text\n"):
         path.write_bytes(content)
         with pytest.raises(DataError, match=r"some\.vec, line 1: is not a word and its numbers\. Fix: name word vec"):
             read_size(path)
