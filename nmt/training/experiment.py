@@ -45,6 +45,7 @@ from nmt.training.callbacks import LockGuard
 from nmt.training.lightning_module import TrainingModule, parameter_counts
 from nmt.training.nonfinite_guard import NonfiniteGuard
 from nmt.training.preflight import check_ranks, check_settings
+from nmt.training.pretrained_vectors import fill_embeddings
 from nmt.training.pretraining import offer_as_stage, pretrained, stage_folder
 from nmt.training.process_setup import (
     check_wandb_directories,
@@ -244,12 +245,14 @@ def _warn_of_changes(config: DictConfig) -> None:
 
 
 def _initialize(plan: RunPlan, module: TrainingModule) -> dict[str, Any]:
-    """Take the weights of another run, where init_from or pretraining names one; a resumed run has its own."""
-    config = plan.config
-    if plan.earlier.checkpoint or not starts_from_pretrained(config):
+    """Take the weights of another run or pretrained vectors, if they are given; a resumed run has its own weights."""
+    config, languages = plan.config, module.prepared.languages
+    if plan.earlier.checkpoint:
         return {}
+    if not starts_from_pretrained(config):
+        vectors = fill_embeddings(config.vectors, module.model, languages)
+        return {"vectors": vectors} if vectors else {}
     source = config.init_from if config.pretraining is None else str(pretrained(config, plan.overrides))
-    languages = module.prepared.languages
     return {"initialized_from": initialize_from(source, module.model, languages, config.fresh, config.user_dir)}
 
 

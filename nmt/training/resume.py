@@ -40,7 +40,15 @@ SHOWN = 4  # settings in an error message
 EARLIER = "earlier"
 BEGUN = f"{EARLIER}.begun"  # a run that is being put aside
 STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: these are the new run's, or open
-KEPT_ENTRIES = ("started", "id", "initialized_from", "code", "data", "matmul_precision")  # of a resumed run's summary
+KEPT_ENTRIES = (
+    "started",
+    "id",
+    "initialized_from",
+    "vectors",
+    "code",
+    "data",
+    "matmul_precision",
+)  # of a resumed run's summary
 
 
 class CompletedAlreadyError(Exception):
