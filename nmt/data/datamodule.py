@@ -21,6 +21,7 @@ from nmt.data.preprocessing import Preprocessing
 from nmt.data.text_files import file_identity
 from nmt.data.vocabulary import read_vocabularies
 from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
+from nmt.system.files import to_path
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class TranslationData(LightningDataModule):
             raise ConfigurationError(f"data.max_length={max_length}: must be at least 1, or null for no limit")
         self.max_length, self.source_end, self.seed = max_length, source_end, seed
         self.plan, self.valid_plan = batches, valid_batches
-        self.cache = Path(cache)
+        self.cache = to_path(cache)
         self.candidates = candidates
         self.prepared: PreparedCorpus | None = None
         self.links: GivenLinks | None = None  # of the training text, once they are read
@@ -93,7 +94,7 @@ class TranslationData(LightningDataModule):
         try:
             yield
         except NoFileError as error:
-            in_dir = Path(error.path).absolute().is_relative_to(Path(self.dir).absolute())
+            in_dir = Path(error.path).absolute().is_relative_to(to_path(self.dir).absolute())
             raise NoFileError(error.path, self.missing if in_dir else None) from None
 
     def candidate_lists(self) -> Candidates | None:
@@ -114,7 +115,7 @@ class TranslationData(LightningDataModule):
     def links_identity(self) -> str | None:
         """Return the digest of the file with given links of the training text, if there is one."""
         file = self.train_files.get("alignments")
-        return file_identity(Path(file)) if file else None
+        return file_identity(to_path(file)) if file else None
 
     def training_words(self) -> Iterator[tuple[str, str]]:
         """Yield the preprocessed training pairs."""
@@ -199,8 +200,9 @@ class TranslationData(LightningDataModule):
                 raise ConfigurationError(f"data.{key}.{name}: no such key. Fix: choose {', '.join(parameters)}")
         required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
         if absent := [f"data.{key}.{name}" for name in required if name not in arguments]:
+            plus = "" if key.startswith("tests.") else "+"  # because data.tests takes new keys
             raise ConfigurationError(
-                f"{' and '.join(absent)} must be given. Fix: {' '.join(f'+{name}=VALUE' for name in absent)}"
+                f"{' and '.join(absent)} must be given. Fix: {' '.join(f'{plus}{name}=VALUE' for name in absent)}"
             )
 
     def _readable_tests(self) -> dict[str, Pairs]:

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 from nmt.data.text_files import file_identity, read_lines, read_parallel_lines
 from nmt.data.word_alignments import Gold, read_gold_file
 from nmt.errors import DataError
+from nmt.system.files import to_path
 
 LineContent = TypeVar("LineContent")
 SIDES = ("source", "target")
@@ -71,9 +72,9 @@ class FilePairs(Pairs):
     ):
         if empty_side not in ("error", "drop"):
             raise DataError(f"data.reader.empty_side={empty_side}: unknown value. Fix: choose error or drop")
-        self.source, self.target, self.empty_side = Path(source), Path(target), empty_side
+        self.source, self.target, self.empty_side = to_path(source), to_path(target), empty_side
         self.alignments, self.alignments_base = alignments, alignments_base
-        self.references = [Path(file) for file in ([references] if isinstance(references, str) else references)]
+        self.references = [to_path(file) for file in ([references] if isinstance(references, str) else references)]
 
     def identity(self) -> object:
         """Return the digests of all files with text."""
@@ -104,7 +105,7 @@ class FilePairs(Pairs):
         """Read the file of gold links."""
         if not self.alignments:
             return None
-        file = Path(self.alignments)
+        file = to_path(self.alignments)
         return self._drop_blank_pairs(list(read_gold_file(file, self.alignments_base)), file, "list of links")
 
     def _drop_blank_pairs(self, lines: list[LineContent], file: Path, content: str) -> list[LineContent]:
