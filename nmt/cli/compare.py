@@ -33,7 +33,8 @@ def compare(folders: Sequence[str], settings: DictConfig) -> str:
 
 def _sum_up(compared: ComparedSystems) -> str:
     sentences = len(compared.runs[0].evaluation.sentences)
-    counts = ((len(compared.systems), "system"), (len(compared.runs), "run"), (sentences, "sentence"))
+    runs = len({run.folder for run in compared.runs})  # one may be evaluated in several ways
+    counts = ((len(compared.systems), "system"), (runs, "run"), (sentences, "sentence"))
     systems, runs, sentences = (f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts)
     others = f"; {len(compared.left_out)} not compared" if compared.left_out else ""
     return f"{systems} of {runs} on {compared.test}, {sentences}{others}"

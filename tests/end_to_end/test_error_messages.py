@@ -268,7 +268,7 @@ def test_a_setting_that_is_given_twice_is_named_with_the_one_that_counts(tmp_pat
         "evaluate runs=[~/a,~/b]",
         "evaluate links=~/a gold=~/a",
         "evaluate ~/a",
-        "compare x output=~/a",
+        "compare nmt output=~/a",
     ],
 )
 def test_a_tilde_in_a_path_is_the_home_folder(command_line, tmp_path, capfd, monkeypatch):
