@@ -161,7 +161,7 @@ def _unknown_key(error: OmegaConfBaseException, _: re.Match) -> str:
         return f"{key}: {section} is not chosen. Fix: {fix}"
     hint = did_you_mean(str(error.key), known) or _find_deeper(str(error.key), error.parent_node)
     takes_more = not str(error.parent_node.get("_target_", "nmt.")).startswith("nmt.")  # keys that conf/ does not list
-    if not hint and (takes_more or section in ("data.tests", "callbacks", "logger")):
+    if not hint and (takes_more or section in ("callbacks", "logger")):
         hint = f" (a new one is added by a +: +{key})"
     place = f"{section} has" if section else "there are"
     line = f"{key}: no such key{hint}; {place} {', '.join(known) or 'none'}"

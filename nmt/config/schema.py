@@ -6,7 +6,6 @@ YAML 1.2, which Hydra reads, takes yes, no, on and off for words, and Python tak
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from textwrap import wrap
 from typing import Any
 
 from hydra import compose
@@ -47,21 +46,6 @@ def load_defaults(command: str) -> DictConfig:
     """Return the settings of conf/COMMAND.yaml, and of the files that its `defaults` name."""
     settings = OmegaConf.load(CONF_DIR / f"{command}.yaml")
     return OmegaConf.merge(*map(load_defaults, settings.pop("defaults", [])), settings)
-
-
-def describe_keys(command: str) -> str:
-    """Return a line for each key of conf/COMMAND.yaml and of the files that its `defaults` name, for --help."""
-    text = (CONF_DIR / f"{command}.yaml").read_text(encoding="utf-8")
-    others = OmegaConf.create(text).get("defaults", [])
-    lines, comments = [], []
-    for line in text[re.search(r"^\w+:", text, re.MULTILINE).start() :].splitlines():  # without the file's own header
-        key, default, comment = re.fullmatch(r"(?:(\w+): (.*?))?(?:(?:^| +)# (.*))?", line).groups()
-        comments += [comment] if comment else []
-        if key and key != "defaults":
-            wrapped = wrap(". ".join(comments), 88, break_on_hyphens=False)
-            lines.append(f"  {key + '=' + default:<22} " + ("\n" + " " * 25).join(wrapped))
-        comments = [] if key else comments
-    return "\n".join([*lines, *map(describe_keys, others)])
 
 
 @cache

@@ -5,6 +5,7 @@ values. They may not name code or other files of configuration, read the environ
 The folder of the user's code, user_dir, is never taken from them.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +38,7 @@ OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which the run was a 
 
 def repeat_run(arguments: list[str]) -> list[str]:
     """Replace run=FOLDER by the overrides of that run; the other arguments come after them and take precedence."""
+    arguments = list(map(_name_run, arguments))
     folders = [read_path(argument.removeprefix("run=")) for argument in arguments if argument.startswith("run=")]
     if not folders:
         return arguments
@@ -53,6 +55,12 @@ def repeat_run(arguments: list[str]) -> list[str]:
     repeated = [override for override in overrides if not OF_SWEEPS.match(override)]
     others = [argument for argument in arguments if not argument.startswith("run=")]
     return [*repeated, f"repeats={quote_value(folder.absolute())}", *others]
+
+
+def _name_run(argument: str) -> str:
+    """Return run=FOLDER for a plain argument that is the folder of a run; seed=1 is an override, ./seed=1 is not."""
+    is_plain = "/" in argument.partition("=")[0] or "=" not in argument
+    return f"run={argument}" if is_plain and os.path.isfile(os.path.join(argument, OVERRIDES)) else argument
 
 
 def _read_overrides(folder: Path) -> list[str]:

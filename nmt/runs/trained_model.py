@@ -25,7 +25,8 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.model.translator import Translator
 from nmt.runs.checkpoint_file import load_checkpoint, locate_checkpoint
-from nmt.runs.folder import CANDIDATES, WORD_TABLE
+from nmt.runs.folder import BEST, CANDIDATES, WORD_TABLE
+from nmt.system.files import to_path
 
 if TYPE_CHECKING:
     from nmt.data.datamodule import TranslationData  # imports Lightning, which translating does not need
@@ -44,6 +45,8 @@ class TrainedRun:
     def __init__(self, path: str, user_dir: str | None = None):
         self.user_dir = None if user_dir is None else add_user_dir(user_dir)
         self.folder, self.checkpoint = locate_checkpoint(Path(str(path)))
+        is_folder = not to_path(str(path)).is_file()
+        self.own_checkpoint = self.checkpoint.name if is_folder else BEST  # which the folder alone would name
         content = load_checkpoint(self.checkpoint)
         try:
             self._open(content)
@@ -60,6 +63,7 @@ class TrainedRun:
         check_references(record["config"])
         self.config: DictConfig = OmegaConf.create(record["config"])
         self.search = self._read_search()
+        self.unknown = str(record["config"].get("score_unknown") or "keep")  # treatment of unknown words in evaluations
         self.languages = Sides(*(self._language(side, record["vocabularies"][side]) for side in SIDES))
         self.model = build_model(self.config, self.user_dir)
         weights = {

@@ -36,6 +36,7 @@ from nmt.model.kernels.graphed_loop import CudaRecorder, GraphedLoop
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
+from nmt.runs.job import read_search
 from nmt.runs.provenance import git_commit
 from nmt.runs.trained_model import build_model
 from nmt.system.hardware import describe_hardware
@@ -129,7 +130,7 @@ def score_completed(plan: RunPlan) -> float | None:
     """Score a completed run on the test set, if that is asked for and not done yet."""
     config, folder = plan.config, plan.folder
     log.info("completed already: %s (resume=false trains it again)", folder)
-    is_done = is_scored(folder, config.data.test, config.score_unknown)
+    is_done = is_scored(folder, config.data.test, config.score_unknown, read_search(config))
     if config.score_test and rank_zero_only.rank == 0 and not is_done:
         evaluate_run(folder, config)
     return plan.completed.get("best", {}).get("score")

@@ -18,6 +18,15 @@ def test_a_job_of_a_table_is_repeated_as_a_single_run(tmp_path):
     assert repeat_run([f"run={folder}", "seed=3"]) == [*overrides, f"repeats='{folder}'", "seed=3"]
 
 
+def test_a_plain_folder_of_a_run_is_repeated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "seed=2" / ".hydra").mkdir(parents=True)
+    (tmp_path / "seed=2" / ".hydra/overrides.yaml").write_text('["dropout=0.1"]')
+    assert repeat_run(["./seed=2", "seed=3"]) == ["dropout=0.1", f"repeats='{tmp_path / 'seed=2'}'", "seed=3"]
+    for others in (["seed=2"], [".", "attention/window=local_p"]):  # an override, and a folder without a run
+        assert repeat_run(others) == others
+
+
 @pytest.mark.parametrize("name", ["run #2", "007", "1e3", "yes"])
 def test_a_folder_of_any_name_can_be_repeated(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
