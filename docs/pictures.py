@@ -1,0 +1,101 @@
+"""Make pictures of these pages again, light and dark.
+
+This needs Chromium, the runs of tutorial.md (multirun/captions), and those of a study:
+
+    python -m studies restore toy
+    python docs/pictures.py
+
+NAME.png is light and NAME_dark.png is dark. growth.png is made by benchmarks/growth.py.
+"""
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from nmt import compare  # noqa: E402, because the line above says where it is
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+STUDY, TUTORIAL = ROOT / "multirun/toy", ROOT / "multirun/captions"
+CAPTION = "Eine Frau in einem roten Kleid sitzt auf einer Bank und liest ein Buch."
+
+
+def main() -> None:
+    """Make all pictures."""
+    path = next(filter(None, map(shutil.which, BROWSERS)))
+    with sync_playwright() as started, TemporaryDirectory() as folder:
+        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        draw_comparisons(browser, Path(folder))
+        draw_translations(browser)
+        browser.close()
+
+
+def draw_comparisons(browser: Browser, folder: Path) -> None:
+    """Draw the pages of compare.py."""
+    systems = ("additive", "coverage_embedding", "interactive", "temporal")
+    study = [path for name in systems for path in sorted(STUDY.glob(f"attention={name},*"))]
+    draw_comparison(browser, folder, {"leaderboard": 950, "compare": 2500}, study, test="long")
+    draw_comparison(browser, folder, {"tutorial": 950}, [TUTORIAL])
+
+
+def draw_comparison(browser: Browser, folder: Path, heights: dict[str, int], runs: list[Path], **settings: str) -> None:
+    """Draw the upper part of a comparison's page, in pictures of several heights."""
+    page = compare(runs, baseline="attention=additive", **settings).save(folder / "compare.html")
+    for shown, suffix in open_in_both_schemes(browser, page.as_uri()):
+        shown.wait_for_selector("article")
+        for name, height in heights.items():
+            shown.set_viewport_size({"width": 1400, "height": height})
+            save(shown.screenshot(), f"{name}{suffix}")
+
+
+def draw_translations(browser: Browser) -> None:
+    """Draw parts of the page of translate.py."""
+    runs = [TUTORIAL / f"attention={name},experiment=captions,seed=1" for name in ("additive", "coverage")]
+    with serve(runs) as address:
+        for shown, suffix in open_in_both_schemes(browser, address):
+            shown.wait_for_selector("input[name=run]")
+            shown.check("#traces")
+            shown.fill("#text", CAPTION)
+            shown.click("#go")
+            for name, part in {"tutorial_traces": ".columns", "alignment": ".heatmap"}.items():
+                save(shown.locator(part).first.screenshot(), f"{name}{suffix}")
+
+
+@contextmanager
+def serve(runs: list[Path]) -> Iterator[str]:
+    """Serve a page of runs, and yield its address."""
+    names = ",".join(f"'{run}'" for run in runs)
+    command = [sys.executable, str(ROOT / "translate.py"), f"runs=[{names}]", "serve=true", "port=0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        yield re.search(r"http://\S+", process.stderr.readline())[0]
+        process.terminate()
+
+
+def open_in_both_schemes(browser: Browser, address: str) -> Iterator[tuple[Page, str]]:
+    """Yield the page in a light window, then in a dark one, with the end of its pictures' names."""
+    for scheme, suffix in (("light", ""), ("dark", "_dark")):
+        page = browser.new_page(viewport={"width": 1400, "height": 900}, color_scheme=scheme)
+        page.goto(address)
+        yield page, suffix
+        page.close()
+
+
+def save(picture: bytes, name: str) -> None:
+    """Write a picture with 256 colours, a third of the size."""
+    image = Image.open(io.BytesIO(picture)).convert("RGB").quantize(256)
+    image.save(ROOT / "docs" / f"{name}.png", optimize=True)
+
+
+if __name__ == "__main__":
+    main()

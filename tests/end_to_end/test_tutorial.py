@@ -1,0 +1,64 @@
+"""docs/tutorial.md, followed on a tiny text in a copy of the project."""
+
+import gzip
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from commands import ROOT
+
+PART = re.compile(
+    r"^`(?P<file>[\w/.]+)`\n\n```\w+\n(?P<content>.*?)^```$|^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
+)
+SMALLER = {  # what takes long, or needs the network
+    "python -m nmt.data.download multi30k": "true",
+    "1000": "8",
+    "2000": "16",
+    "size: demo": "size: tiny",
+    "size: 4000": "size: 200",
+    "max_epochs: 2": "max_epochs: 1",
+    "seed=1,2,3": "seed=1,2",
+}
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    for part in ("nmt", "conf", "hydra_plugins"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    for command in ("train", "evaluate", "translate", "compare"):
+        shutil.copy(ROOT / f"{command}.py", tmp_path)
+    text = tmp_path / "data" / "multi30k" / "raw"
+    text.mkdir(parents=True)
+    for side, words in (("de", "ein Mann steht auf einer Leiter"), ("en", "a man is standing on a ladder")):
+        lines = "".join(f"{' '.join(words.split()[: 3 + number % 4])} {number % 40} .\n" for number in range(80))
+        (text / f"train.{side}.gz").write_bytes(gzip.compress(lines.encode()))
+    return tmp_path
+
+
+def labels(output: str) -> list[str]:
+    """Return the words before a colon or a number that begin the lines of an output; the rest is not stable."""
+    return re.findall(r"^(\w+)(?=:| \d)", output, re.M)
+
+
+@pytest.mark.slow
+def test_the_tutorial_can_be_followed(checkout):
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    text, output = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"), ""
+    for long, short in SMALLER.items():
+        assert long in text
+        text = text.replace(long, short)
+    for part in PART.finditer(text):
+        if part["file"]:
+            (checkout / part["file"]).write_text(part["content"], encoding="utf-8")
+        elif part["language"] == "sh":
+            done = subprocess.run(
+                ["bash", "-e", "-o", "pipefail", "-c", part["text"]],
+                cwd=checkout, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            output = done.stdout + done.stderr
+            assert done.returncode == 0, f"{part['text']}\n{output}"
+        else:
+            assert set(labels(part["text"])) <= set(labels(output)), output
