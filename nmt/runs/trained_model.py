@@ -58,6 +58,7 @@ class TrainedRun:
         self.config: DictConfig = OmegaConf.create(record["config"])
         self.search = self._read_search()
         self.languages = Sides(*(self._language(side, record["vocabularies"][side]) for side in SIDES))
+        self._check_vocabulary_sizes()
         self.model = build_model(self.config)
         weights = {
             name.removeprefix("model."): value
@@ -71,6 +72,12 @@ class TrainedRun:
         self.step = content["global_step"]
         if not isinstance(self.step, int):
             raise UserError(f"global_step={self.step!r}: is not a number of steps")
+
+    def _check_vocabulary_sizes(self) -> None:
+        for side, language in zip(SIDES, self.languages, strict=True):
+            size, words = self.config.model[f"{side}_vocabulary_size"], len(language.vocabulary)
+            if size != words:
+                raise UserError(f"its {side} vocabulary has {words} entries, and its model is for {size}")
 
     def _read_search(self) -> dict[str, Any]:
         """Return the search that the run's settings name; empty for a run from before they named one."""
