@@ -1,10 +1,11 @@
-"""Evaluate a run, or score files: one of five tasks.
+"""Evaluate a run, score files, or share a run's model: one of six tasks.
 
     python evaluate.py run=FOLDER [data.test=NAME] [KEY=VALUE …]
     python evaluate.py run=FOLDER 'score=[SOURCE,TARGET]'
     python evaluate.py run=FOLDER 'rescore=[SOURCE,NBEST]' [rescore_weight=1]
     python evaluate.py links=FILE gold=FILE
     python evaluate.py hypotheses=FILE reference=FILE
+    python evaluate.py run=FOLDER export=NEW_FOLDER [push=hf:OWNER/NAME]
 
 1. Translate a test set, score the translations, and write scores.json, hypotheses.txt, sentences.jsonl, links.txt and
    alignments.npz to FOLDER/<test set>/.
@@ -13,6 +14,8 @@
    log-probability per word, and together = score + rescore_weight · mean.
 4. Print the alignment error rate of any aligner's links.
 5. Print the scores of any system's translations.
+6. Write the model to a new folder with a model card, which holds the scores of task 1. push= uploads it to the
+   Hugging Face hub. Then run=NEW_FOLDER and run=hf:OWNER/NAME open the model.
 
 For an ensemble write 'runs=[FOLDER,FOLDER]' instead of run=FOLDER. The keys most often used:
 
@@ -25,6 +28,7 @@ For an ensemble write 'runs=[FOLDER,FOLDER]' instead of run=FOLDER. The keys mos
 
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
@@ -99,6 +103,22 @@ def print_rescored(settings: DictConfig, _: list[str]) -> None:
     print_lines(rescore(load_translator(settings)[1], settings))
 
 
+def share_model(settings: DictConfig, _: list[str]) -> None:
+    """Write a run's model to a folder, and upload it."""
+    from nmt.share.export import export_model, push_model
+
+    for key in ("export", "push"):
+        if settings[key] is not None and settings.run is None:
+            raise ConfigurationError(f"{key}={settings[key]}: which model? Fix: run=FOLDER, one run at a time")
+    run = settings.run
+    if settings.export is not None:
+        export_model(run, Path(settings.export), settings.push)
+        print(f"{settings.export}: the model; its card README.md lacks the licence, which is yours to choose")
+        run = settings.export
+    if settings.push is not None:
+        print(f"uploaded: {push_model(run, settings.push)} (a new model is private until you change it there)")
+
+
 def print_link_scores(settings: DictConfig, _: list[str]) -> None:
     """Print the scores of an aligner's links."""
     from nmt.evaluation.link_files import score_links
@@ -119,6 +139,7 @@ TASKS = {  # keys that start a task; without any of them a test set is evaluated
     ("rescore",): print_rescored,
     ("links", "gold"): print_link_scores,
     ("hypotheses", "reference"): print_hypothesis_scores,
+    ("export", "push"): share_model,
 }
 
 

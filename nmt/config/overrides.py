@@ -14,7 +14,7 @@ from nmt.errors import ConfigurationError
 
 MULTIRUN = {"-m", "--multirun"}
 # Keys of evaluate.py, translate.py and compare.py whose values are paths or names; data.…NAME is the end of a key
-PATHS = {"run", "input", "output", "prefixes", "links", "gold", "hypotheses", "baseline", "test"}
+PATHS = {"run", "input", "output", "export", "push", "prefixes", "links", "gold", "hypotheses", "baseline", "test"}
 PATHS |= {f"data.…{name}" for name in ("dir", "cache", "path", "source", "target", "alignments", "test")}
 LISTS_OF_PATHS = {"runs", "score", "rescore", "reference", "data.…references"}
 ITEM_OF_LIST = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,]*?)\s*(?:,|$)""")

@@ -11,10 +11,13 @@ import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from nmt.errors import ConfigurationError, DataError, first_line
+from nmt.system.hub import download, is_hub_name
 
 PAD, UNKNOWN, START, END = range(4)
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 WORD_END = "</w>"  # ends the last BPE piece of a word
+TOKENIZERS = ("source.tokenizer.json", "target.tokenizer.json")  # files in a run's folder
+TOKENIZER_BYTES = 1 << 28  # of such a file on the hub
 
 
 class Vocabulary:
@@ -143,9 +146,15 @@ class Vocabulary:
 
 
 def read_vocabularies(run: Path) -> tuple[Vocabulary, Vocabulary]:
-    """Return the vocabularies of a run, source and target; `run` is its folder, or one of its checkpoints."""
+    """Return the vocabularies of a run, source and target.
+
+    Args:
+        run: Its folder, one of its checkpoints, or the name of a model on the hub.
+    """
+    if is_hub_name(str(run)):
+        run = download(str(run), dict.fromkeys(TOKENIZERS, TOKENIZER_BYTES), TOKENIZERS)
     folder = run if run.is_dir() else run.parent.parent
-    files = [folder / f"{side}.tokenizer.json" for side in ("source", "target")]
+    files = [folder / name for name in TOKENIZERS]
     if missing := [file.name for file in files if not file.is_file()]:
         raise ConfigurationError(f"data.vocabulary.run={run}: has no {missing[0]}. Fix: name a trained run")
     source, target = map(Vocabulary.load, files)

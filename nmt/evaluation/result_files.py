@@ -17,6 +17,7 @@ from nmt.evaluation.translated_set import TranslatedSet
 from nmt.runs.folder import LOCK, SCORES
 from nmt.runs.trained_model import TrainedRun
 from nmt.system.files import dump_json, write_json, write_text
+from nmt.system.hub import PREFIX, is_hub_name
 from nmt.system.locks import lock_file
 from nmt.translate.alignment import format_pharaoh, link_words
 from nmt.translate.text_translator import Translation
@@ -31,9 +32,11 @@ LARGEST = float(np.finfo(np.float16).max)
 
 
 def choose_folder(runs: list[TrainedRun], settings: DictConfig) -> Path:
-    """Return the folder `output`, or the run's folder, or a folder whose name depends on the runs of an ensemble."""
+    """Return the folder `output`, or the run's folder, or a folder of outputs/ for an ensemble or a run on the hub."""
     if settings.output is not None:
         return Path(str(settings.output))
+    if settings.run is not None and is_hub_name(settings.run):
+        return Path("outputs") / "hub" / settings.run.removeprefix(PREFIX)
     if len(runs) == 1:
         return runs[0].folder
     identity = [*(str(run.checkpoint.absolute()) for run in runs), str(settings.weights), settings.average]

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from nmt.errors import CheckpointError, UserError, first_line
-from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, read_summary
+from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, WEIGHTS, read_summary
+from nmt.runs.shared_model import MOST_BYTES, NEEDED, read_model
 from nmt.system.files import atomic_write, sync
+from nmt.system.hub import download, is_hub_name
 
 SHOWN = 4  # entries in an error message
 FIX = f"Fix: name a checkpoint of this project, such as RUN/{CHECKPOINTS}/{BEST}"
@@ -60,11 +62,13 @@ class CheckpointContent(TypedDict, total=False):
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint (see CheckpointContent) onto the CPU.
+    """Read a checkpoint (see CheckpointContent) onto the CPU; also the weights of a shared model, with its folder.
 
     Raises:
         CheckpointError: there is none, it is damaged, or it is not of this project.
     """
+    if path.name == WEIGHTS:
+        return read_model(path.parent)
     try:
         _check_integrity(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
@@ -121,7 +125,13 @@ def save_checkpoint(content: Mapping[str, Any], path: Path, before: Path | None 
 
 
 def locate_checkpoint(path: Path) -> tuple[Path, Path]:
-    """Return a run's folder and a checkpoint of it, the best where only the folder is named."""
+    """Return a run's folder and a checkpoint of it, the best where only the folder is named.
+
+    Args:
+        path: a run's folder, a checkpoint, the folder of a shared model, or hf:OWNER/NAME.
+    """
+    if is_hub_name(str(path)):
+        path = download(str(path), MOST_BYTES, NEEDED)
     if path.is_file():
         folder = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
         return folder, path
@@ -130,6 +140,8 @@ def locate_checkpoint(path: Path) -> tuple[Path, Path]:
     for name in (BEST, LAST, PREVIOUS):
         if (checkpoint := path / CHECKPOINTS / name).is_file():
             return path, checkpoint
+    if (path / WEIGHTS).exists():
+        return path, path / WEIGHTS
     if read_summary(path).get("status") == "completed":
         raise UserError(f"run={path}: is completed, but has no checkpoints: they were deleted, or not restored")
     raise UserError(

@@ -4,6 +4,7 @@
     word_table.tsv.gz · candidates.npz · wandb/
     <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz,forced_alignments.npz,traces.npz}
 
+A shared model's folder holds model.safetensors, config.json, README.md and the tokenizer files.
 A sweep's folder holds sweep.json and the folders of its jobs. Nothing here needs torch.
 """
 
@@ -27,6 +28,7 @@ CONFIG, OVERRIDES, CHOICES = f"{COMPOSITION}/config.yaml", f"{COMPOSITION}/overr
 METRICS, SUMMARY, SWEEP, SCORES = "metrics.csv", "summary.json", "sweep.json", "scores.json"
 LOCK = ".lock"  # of the training in a run's folder, and of the results in a test set's
 CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
+WEIGHTS, SETTINGS, CARD = "model.safetensors", "config.json", "README.md"  # of a shared model
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of damaged JSON
 
 

@@ -36,7 +36,7 @@ class TrainedRun:
     """A run with its trained model, its languages and its settings.
 
     Args:
-        path: the folder of the run, or one of its checkpoints.
+        path: the folder of the run, one of its checkpoints, the folder of a shared model, or hf:OWNER/NAME.
     """
 
     def __init__(self, path: str):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,18 @@ def atomic_write(path: Path) -> Iterator[Path]:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a new temporary folder, which is renamed to `path` at the end; after an error there is no folder."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+        draft.rename(path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:
