@@ -54,6 +54,7 @@ def _write_model(run: TrainedRun, folder: Path) -> None:
     weights = {name: value.contiguous().clone() for name, value in run.model.state_dict().items()}
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
     write_json(folder / SETTINGS, {"step": run.step, "config": OmegaConf.to_container(run.config)})
+    shutil.copymode(folder / SETTINGS, folder / WEIGHTS)  # because save_file lets only its owner read the file
     for name, language in zip(TOKENIZERS, run.languages, strict=True):
         write_text(folder / name, language.vocabulary.to_json())
     for name in (CANDIDATES, WORD_TABLE):

@@ -96,32 +96,32 @@ def _list_facts(run: TrainedRun, parts: dict[str, str]) -> Iterator[tuple[str, s
 def _make_score_table(run: TrainedRun) -> str:
     rows = [row for path in sorted(run.folder.glob(f"*/{SCORES}")) if (row := _make_row(run, path))]
     if not rows:
-        log.warning("%s: its scores are not known. Fix: evaluate it, then export it again", run.checkpoint)
+        log.warning("%s: its scores are not known. Fix: evaluate.py run=%s, then export it", run.folder, run.folder)
         return "Not known."
-    header = "| test set | sentences | BLEU | chrF | search | signature of BLEU |\n|---|---|---|---|---|---|"
+    header = "| test set | sentences | BLEU | chrF | settings | signature of BLEU |\n|---|---|---|---|---|---|"
     return "\n".join([header, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _make_row(run: TrainedRun, path: Path) -> list[str] | None:
-    """Return the scores of a test set; None if they are damaged, or of other weights or another text."""
+    """Return the scores of a test set; None if they are damaged or of other weights."""
+    name = path.parent.name
     try:
-        stored = read_json(path, f"{path.parent.name}/{SCORES}")
-        scores, signatures = parse_scores(stored, path.parent.name)
+        stored = read_json(path, f"{name}/{SCORES}")
+        scores, signatures = parse_scores(stored, f"{name}/{SCORES}")
+        if parse_checkpoint(stored.get("members")) != (run.checkpoint.name, run.step):
+            raise UnreadableError(f"{name}/{SCORES} is not of {run.checkpoint.name}, step {run.step}")
     except UnreadableError as error:
-        log.warning("%s: %s, so its card leaves these scores out", run.folder, error)
-        return None
-    is_of_run = parse_checkpoint(stored.get("members")) == (run.checkpoint.name, run.step)
-    if not is_of_run or parse_text_overrides(stored, path.parent.name):
+        log.warning("%s: %s, so the model card leaves these scores out", run.folder, error)
         return None
     settings = parse_search(stored) | {"checkpoint": DEFAULTS["checkpoint"]}
     chosen = [
         f"{key.removeprefix('search.')}={value}"
         for key, value in settings.items()
         if key == "search.beam" or value != DEFAULTS.get(key, value)
-    ]
-    counts = [f"{scores[name]:.2f}" if name in scores else "" for name in ("bleu", "chrf")]
+    ] + parse_text_overrides(stored, name)
+    counts = [f"{scores[key]:.2f}" if key in scores else "" for key in ("bleu", "chrf")]
     signature = f"`{signatures.get('bleu', '')}`"
-    return [path.parent.name, str(stored.get("sentences", "")), *counts, " ".join(chosen), signature]
+    return [name, str(stored.get("sentences", "")), *counts, " ".join(chosen), signature]
 
 
 def list_papers(run: TrainedRun) -> list[str]:

@@ -25,6 +25,7 @@ LINE = "Gurcu pu ma ma nibi"
 
 def test_an_exported_model_opens_like_its_run(run, exported):
     assert sorted(path.name for path in exported.iterdir()) == NAMES
+    assert len({path.stat().st_mode for path in exported.iterdir()}) == 1  # who may read one file may read all
     original, copy = TrainedRun(str(run)), TrainedRun(str(exported))
     assert copy.config == original.config
     assert (copy.step, copy.search) == (7, original.search)

@@ -53,16 +53,24 @@ def test_scores_come_with_search_and_signature(card):
         {"members": [{"run": "run", "checkpoint": "last.ckpt", "step": 7}]},
         {"members": [{"run": "run", "checkpoint": "best.ckpt", "step": 8}]},
         {"members": SCORES["members"] * 2},
-        {"data_overrides": ["data.tests.test.source=first10"]},
         {"scores": {}},
         {"scores": None},
     ],
 )
-def test_scores_of_other_weights_or_another_text_are_left_out(run, tmp_path, changes):
+def test_scores_of_other_weights_and_damaged_ones_are_left_out(run, tmp_path, caplog, changes):
     other = shutil.copytree(run, tmp_path / "run")
     (other / "test" / "scores.json").write_text(json.dumps(SCORES | changes))
     text = write_card(TrainedRun(str(other)))
     assert "## Scores\n\nNot known.\n" in text
+    assert "test/scores.json " in caplog.text
+    assert f"its scores are not known. Fix: evaluate.py run={other}, then export it" in caplog.text
+
+
+def test_scores_of_a_changed_text_name_the_change(run, tmp_path):
+    other = shutil.copytree(run, tmp_path / "run")
+    change = "data.tests.test.source=first10"
+    (other / "test" / "scores.json").write_text(json.dumps(SCORES | {"data_overrides": [change]}))
+    assert f" | beam=12 length_penalty=0.0 {change} | " in write_card(TrainedRun(str(other)))
 
 
 def test_the_model_is_loaded_in_three_lines(card, run, exported):
