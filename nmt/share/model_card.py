@@ -10,6 +10,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from nmt.config.allowed_targets import walk
+from nmt.config.installation import name_command
 from nmt.report.load.evaluation import DEFAULTS, parse_checkpoint, parse_scores, parse_search, parse_text_overrides
 from nmt.report.load.run_folder import read_overrides
 from nmt.runs.folder import SCORES
@@ -96,7 +97,8 @@ def _list_facts(run: TrainedRun, parts: dict[str, str]) -> Iterator[tuple[str, s
 def _make_score_table(run: TrainedRun) -> str:
     rows = [row for path in sorted(run.folder.glob(f"*/{SCORES}")) if (row := _make_row(run, path))]
     if not rows:
-        log.warning("%s: its scores are not known. Fix: evaluate.py run=%s, then export it", run.folder, run.folder)
+        command = f"{name_command('evaluate')} run={run.folder}"
+        log.warning("%s: its scores are not known. Fix: %s, then export it", run.folder, command)
         return "Not known."
     header = "| test set | sentences | BLEU | chrF | settings | signature of BLEU |\n|---|---|---|---|---|---|"
     return "\n".join([header, *(f"| {' | '.join(row)} |" for row in rows)])

@@ -63,7 +63,7 @@ def test_scores_of_other_weights_and_damaged_ones_are_left_out(run, tmp_path, ca
     text = write_card(TrainedRun(str(other)))
     assert "## Scores\n\nNot known.\n" in text
     assert "test/scores.json " in caplog.text
-    assert f"its scores are not known. Fix: evaluate.py run={other}, then export it" in caplog.text
+    assert f"its scores are not known. Fix: python evaluate.py run={other}, then export it" in caplog.text
 
 
 def test_scores_of_a_changed_text_name_the_change(run, tmp_path):
