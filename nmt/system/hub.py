@@ -121,5 +121,5 @@ def _explain_errors(setting: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:  # of the network; each layer has its own errors
-        fix = "Fix: try again with a connection; a model that was downloaded before also opens without one"
-        raise UserError(f"{setting}: the hub cannot be reached ({first_line(error)}). {fix}") from error
+        reason = first_line(error.__cause__ or error)
+        raise UserError(f"{setting}: the hub cannot be reached ({reason}). Fix: try again with a connection") from error
