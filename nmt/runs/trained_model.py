@@ -24,6 +24,7 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.model.translator import Translator
 from nmt.runs.checkpoint_file import load_checkpoint, locate_checkpoint
+from nmt.runs.earlier_versions import update_settings
 from nmt.runs.folder import CANDIDATES, WORD_TABLE
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ class TrainedRun:
 
     def _open(self, content: Mapping[str, Any]) -> None:
         record = content["nmt"]
-        check_references(record["config"])
-        self.config: DictConfig = OmegaConf.create(record["config"])
+        config = update_settings(record["config"])
+        check_references(config)
+        self.config: DictConfig = OmegaConf.create(config)
         self.search = self._read_search()
         self.languages = Sides(*(self._language(side, record["vocabularies"][side]) for side in SIDES))
         self._check_vocabulary_sizes()
