@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from nmt.errors import CheckpointError, UserError, first_line
-from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, WEIGHTS, read_summary
+from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, SWEEP, WEIGHTS, read_summary
 from nmt.runs.shared_model import MOST_BYTES, NEEDED, read_model
-from nmt.system.files import atomic_write, sync
+from nmt.system.files import atomic_write, sync, to_path
 from nmt.system.hub import download, is_hub_name
 
 SHOWN = 4  # entries in an error message
@@ -132,6 +132,7 @@ def locate_checkpoint(path: Path) -> tuple[Path, Path]:
     """
     if is_hub_name(str(path)):
         path = download(str(path), MOST_BYTES, NEEDED)
+    path = to_path(path)
     if path.is_file():
         folder = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
         return folder, path
@@ -144,6 +145,8 @@ def locate_checkpoint(path: Path) -> tuple[Path, Path]:
         return path, path / WEIGHTS
     if read_summary(path).get("status") == "completed":
         raise UserError(f"run={path}: is completed, but has no checkpoints: they were deleted, or not restored")
+    if (path / SWEEP).is_file():
+        raise UserError(f"run={path}: is a sweep, not a run. Fix: {path}/* names its runs")
     raise UserError(
         f"run={path}: holds no checkpoints/best.ckpt or checkpoints/last.ckpt; did its training get that far?"
     )

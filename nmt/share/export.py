@@ -17,35 +17,36 @@ from nmt.system.files import atomic_folder, check_writable, write_json, write_te
 from nmt.system.hub import parse_hub_name, upload
 
 
-def export_model(path: str, folder: Path, name: str | None = None) -> None:
+def export_model(path: str, folder: Path, name: str | None = None, user_dir: str | None = None) -> None:
     """Write a run's model to a new folder, completely or not at all.
 
     Args:
         path: The run's folder, or one of its checkpoints.
         folder: The new folder.
         name: The name that the model will have on the hub, for its card.
+        user_dir: The folder of the user's own classes.
     """
     if folder.exists():
         raise ConfigurationError(f"export={folder}: is there already. Fix: name a new folder, or remove it")
     check_writable(folder, f"export={folder}")
-    run = TrainedRun(path)
+    run = TrainedRun(path, user_dir)
     if run.checkpoint.name == WEIGHTS:
         raise ConfigurationError(f"export={folder}: run={path} is such a folder already. Fix: copy it, or push=hf:…")
     with atomic_folder(folder) as draft:
         _write_model(run, draft)
         write_text(draft / CARD, write_card(run, name))
-        _check_is_same(run, TrainedRun(str(draft)), folder)
+        _check_is_same(run, TrainedRun(str(draft), user_dir), folder)
 
 
-def push_model(path: str, name: str) -> str:
+def push_model(path: str, name: str, user_dir: str | None = None) -> str:
     """Upload a run's model, or a folder of `export_model` as it is, and return its address on the hub."""
     parse_hub_name("push", name)
-    run = TrainedRun(path)
+    run = TrainedRun(path, user_dir)
     if run.checkpoint.name == WEIGHTS:
         return upload(run.folder, name, MOST_BYTES)
     with TemporaryDirectory() as place:
         folder = Path(place) / "model"
-        export_model(path, folder, name)
+        export_model(path, folder, name, user_dir)
         return upload(folder, name, MOST_BYTES)
 
 

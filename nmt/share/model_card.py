@@ -120,10 +120,10 @@ def _make_row(run: TrainedRun, path: Path) -> list[str] | None:
         f"{key.removeprefix('search.')}={value}"
         for key, value in settings.items()
         if key == "search.beam" or value != DEFAULTS.get(key, value)
-    ] + parse_text_overrides(stored, name)
+    ] + parse_text_overrides(stored, str(stored.get("test", name)))
     counts = [f"{scores[key]:.2f}" if key in scores else "" for key in ("bleu", "chrf")]
     signature = f"`{signatures.get('bleu', '')}`"
-    return [name, str(stored.get("sentences", "")), *counts, " ".join(chosen), signature]
+    return [str(stored.get("test", name)), str(stored.get("sentences", "")), *counts, " ".join(chosen), signature]
 
 
 def list_papers(run: TrainedRun) -> list[str]:

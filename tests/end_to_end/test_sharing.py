@@ -35,7 +35,7 @@ def test_the_commands_of_the_documents_share_a_model(run, tmp_path):
             assert "Traceback" not in done.stderr
             outputs[shlex.join([verb, *arguments])] = done.stdout
         files = hub.models["somebody/model"]
-    shared, of_hub = (outputs[f"translate {one}"] for one in ("run=shared", "run=hf:OWNER/NAME"))
+    shared, of_hub = (outputs[f"translate {one}"] for one in ("shared", "hf:OWNER/NAME"))
     assert shared == of_hub
     assert shared.count("\n") == 1
     assert files.keys() == set(os.listdir(tmp_path / "shared"))
