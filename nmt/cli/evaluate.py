@@ -148,9 +148,8 @@ def share_model(settings: DictConfig, _: list[str]) -> None:
         print(f"{settings.export}: the model; its card README.md lacks the licence, which is yours to choose")
         run = settings.export
     if settings.push is not None:
-        print(
-            f"uploaded: {push_model(run, settings.push, settings.user_dir)} (a new model is private until you change it there)"
-        )
+        address = push_model(run, settings.push, settings.user_dir)
+        print(f"uploaded: {address} (a new model is private until you change it there)")
 
 
 def print_link_scores(settings: DictConfig, _: list[str]) -> None:

@@ -16,8 +16,8 @@ from nmt.system.hub import is_hub_name
 def split_runs(command: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the runs among the arguments of a command, and the other arguments.
 
-    A run is an existing folder or .ckpt file, or hf:OWNER/NAME; its name may contain = and a comma. The files beside a sweep's jobs are
-    left out, because `multirun/first/*` names them too.
+    A run is hf:OWNER/NAME, or an existing folder or .ckpt file, whose name may contain = and a comma. The files beside
+    a sweep's jobs are left out, because `multirun/first/*` names them too.
     """
     keys = load_defaults(command).keys()
     runs, others = [], []
