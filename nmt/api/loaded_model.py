@@ -17,7 +17,7 @@ from nmt.translate import text_translator
 from nmt.translate.loading import SEARCH_KEYS, build_search, load_translator
 from nmt.translate.unknown_words import make_replacer
 
-LOADING_KEYS = ("device", "int8", "candidates", "matmul_precision", "weights", "average")  # of translate.yaml
+LOADING_KEYS = ("device", "int8", "candidates", "matmul_precision", "weights", "average", "trust")  # of translate.yaml
 CALL_KEYS = (*(key for key in SEARCH_KEYS if key != "nbest"), "unknown", "longest_line", "batch_size")
 
 
@@ -26,8 +26,8 @@ def load(*runs: str | os.PathLike[str], **settings: Any) -> "Model":
 
     Args:
         runs: The folder of a run, or a checkpoint; several are an ensemble.
-        settings: Settings of conf/translate.yaml: `device`, `int8`, `candidates`, `matmul_precision`, and for an
-            ensemble `weights` and `average`.
+        settings: Settings of conf/translate.yaml: `device`, `int8`, `candidates`, `matmul_precision`, `trust`, and
+            for an ensemble `weights` and `average`.
     """
     if not runs:
         raise UserError("load(): no run is given. Fix: load('outputs/…/RUN')")

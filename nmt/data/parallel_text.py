@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from nmt.data.named_files import Place
 from nmt.data.text_files import file_identity, read_lines, read_parallel_lines
 from nmt.data.word_alignments import Gold, read_gold_file
 from nmt.errors import DataError
@@ -36,6 +37,10 @@ class Pairs:
 
     def identity(self) -> object:
         """Return a JSON value that changes when the content changes."""
+        raise NotImplementedError
+
+    def places(self) -> list[Place]:
+        """Return the files, and the names or addresses of data sets, that it reads."""
         raise NotImplementedError
 
     def further_references(self) -> list[list[str]]:
@@ -74,6 +79,10 @@ class FilePairs(Pairs):
         self.source, self.target, self.empty_side = Path(source), Path(target), empty_side
         self.alignments, self.alignments_base = alignments, alignments_base
         self.references = [Path(file) for file in ([references] if isinstance(references, str) else references)]
+
+    def places(self) -> list[Place]:
+        """Return all its files."""
+        return [self.source, self.target, *self.references, *([Path(self.alignments)] if self.alignments else [])]
 
     def identity(self) -> object:
         """Return the digests of all files with text."""

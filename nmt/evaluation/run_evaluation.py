@@ -71,6 +71,8 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
         frequencies = count_training_words(data) if settings.by_frequency else None
         replace_unknown = make_replacer(runs[0], settings.unknown, data_overrides)
     folder = choose_folder(runs, settings) / test.name
+    if folder.is_symlink():  # a run from somebody else must not choose where files are replaced
+        raise ConfigurationError(f"{folder}: is a link to another folder. Fix: output=FOLDER writes the results there")
     check_writable(folder, str(folder), ". Fix: output=FOLDER writes the results elsewhere")
     alignments = _score_alignments(translator, test, settings, search)
     traces = settings.traces or settings.mechanism

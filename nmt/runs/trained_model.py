@@ -13,11 +13,12 @@ import hydra.utils
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because stored configurations use them
-from nmt.config.allowed_targets import check_references, check_targets
+from nmt.config.allowed_targets import check_references, check_targets, walk
 from nmt.config.overrides import read_dotlist
 from nmt.config.schema import check_section, load_defaults
 from nmt.data.candidate_lists import Candidates
 from nmt.data.lexical_table import LexicalTable, learn_lexical_table
+from nmt.data.named_files import Permission
 from nmt.data.parallel_text import SIDES, Sides
 from nmt.data.preprocessing import Language, Preprocessing
 from nmt.data.vocabulary import Vocabulary
@@ -31,15 +32,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FIX = "trust=true, if you trust the run; or type the file yourself: data.tests.NAME.source=FILE"
+
 
 class TrainedRun:
     """A run with its trained model, its languages and its settings.
 
     Args:
         path: the folder of the run, or one of its checkpoints.
+        trust: True to read any file that its settings name.
     """
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, *, trust: bool = False):
+        self.trust = trust
         self.folder, self.checkpoint = locate_checkpoint(Path(str(path)))
         content = load_checkpoint(self.checkpoint)
         try:
@@ -87,7 +92,11 @@ class TrainedRun:
 
     def data(self, overrides: list[str] | None = None) -> "TranslationData":
         """Return the data that the run was trained on, with KEY=VALUE overrides applied."""
-        return build_data(self.config, overrides)
+        data = build_data(self.config, overrides)
+        if not self.trust:
+            typed = walk(OmegaConf.to_container(read_dotlist(overrides or [])).get("data", {}), "data")
+            data.permission = Permission(self.folder, {key: str(value) for key, value in typed}, FIX)
+        return data
 
     @property
     def has_candidates(self) -> bool:

@@ -37,7 +37,7 @@ NULLABLE_KEYS = {  # keys whose default null does not show their type: a check, 
 def load_translator(settings: DictConfig) -> tuple[list[TrainedRun], TextTranslator]:
     """Return the run that `run` names, or the ensemble of `runs`: the runs and their translator."""
     check_settings(settings)
-    runs = [TrainedRun(path) for path in list_run_paths(settings)]
+    runs = [TrainedRun(path, trust=settings.trust) for path in list_run_paths(settings)]
     device = _choose_device(settings.device)
     set_precision(resolve_precision(settings.matmul_precision, runs[0].model, device))
     if settings.run is not None:
