@@ -21,7 +21,7 @@ named_here: set[str] = set()  # by this process, where the cache cannot be writt
 
 @dataclass(frozen=True)
 class Permission:
-    """Which places the stored settings of a run may name.
+    """The places that the stored settings of a run may name.
 
     Args:
         run: The run's folder.

@@ -1,6 +1,7 @@
 """Vocabularies of words or BPE pieces, learned and stored by the `tokenizers` library as tokenizer.json files."""
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -11,6 +12,8 @@ import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from nmt.errors import ConfigurationError, DataError, first_line
+
+log = logging.getLogger(__name__)
 
 PAD, UNKNOWN, START, END = range(4)
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
@@ -46,6 +49,8 @@ class Vocabulary:
         else:
             raise ConfigurationError(f"data.vocabulary.kind={kind}: unknown kind. Fix: choose words or bpe")
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        if (count := tokenizer.get_vocab_size()) > size:
+            log.warning("data.vocabulary.size=%d: the letters of the text alone make %d pieces", size, count)
         return cls(tokenizer)
 
     @classmethod

@@ -15,6 +15,7 @@ from torch import Tensor
 from nmt.errors import CheckpointError, UserError, first_line
 from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, read_summary
 from nmt.system.files import atomic_write, sync
+from nmt.system.safe_files import check_regular
 
 SHOWN = 4  # entries in an error message
 FIX = f"Fix: name a checkpoint of this project, such as RUN/{CHECKPOINTS}/{BEST}"
@@ -66,6 +67,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         CheckpointError: there is none, it is damaged, or it is not of this project.
     """
     try:
+        check_regular(path)
         _check_integrity(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:

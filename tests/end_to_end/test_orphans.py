@@ -79,7 +79,8 @@ from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
 
 if __name__ == "__main__":
-    with PreprocessPool(Sides(*[Preprocessing(language="en", tokenizer="moses", normalize=False, lowercase=False)] * 2)) as pool:
+    side = Preprocessing(language="en", tokenizer="moses", normalize=False, lowercase=False)
+    with PreprocessPool(Sides(side, side)) as pool:
         list(pool.preprocess([SentencePair("a", "b")]))
         print(*pool.pool._processes, flush=True)
         time.sleep(60)
