@@ -77,7 +77,11 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: is a folder. Fix: name a checkpoint, such as {file}") from None
     except Exception as error:
         is_foreign = isinstance(error, pickle.UnpicklingError)
-        reason = "it holds more than tensors and plain containers" if is_foreign else first_line(error)
+        reason = (
+            "it holds more than tensors and plain containers"
+            if is_foreign
+            else getattr(error, "strerror", None) or first_line(error)
+        )
         others = sorted(other.name for other in path.parent.glob("*.ckpt") if other != path)
         hint = f"; beside it there is {', '.join(others)}" if others else f". {FIX}"
         raise CheckpointError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error

@@ -32,8 +32,9 @@ def wait_until(condition, seconds: float = 500) -> None:
 def kill_once_training(arguments: list[str], runs: Path, pattern: str) -> int:
     """Start a command, kill it once its run has a checkpoint, and return the process of the run, which is stopped."""
     with start_training(*arguments) as process:
-        wait_until(lambda: list(runs.glob(f"{pattern}/checkpoints/last.ckpt")) or process.poll())
-        orphan = find_process(str(next(runs.glob(pattern))))
+        checkpoint = f"{pattern}/checkpoints/last.ckpt"
+        wait_until(lambda: list(runs.glob(checkpoint)) or process.poll())
+        orphan = find_process(str(next(runs.glob(checkpoint)).parents[1]))
         os.kill(orphan, signal.SIGSTOP)
         process.kill()
         process.stderr.close()
