@@ -14,25 +14,26 @@ import errno
 import socket
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
-import uvicorn
 from omegaconf import DictConfig
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from nmt.errors import ConfigurationError, UserError
 from nmt.search.settings import Search
 from nmt.system.threads import set_threads
 from nmt.translate.loading import build_search, check_settings
+from nmt.web.cancellation import run_while_awaited
 from nmt.web.hosts import ANY_ADDRESS, allowed_hosts, format_for_url
 from nmt.web.served_run import ServedRun, open_runs
 from nmt.web.translation_request import TranslationRequest, parse_content, read_content
+from nmt.web.uvicorn_internals import make_server
 
 FOLDER = Path(__file__).parent
 PAGE_PARTS = {  # by placeholder
@@ -61,8 +62,7 @@ def serve(settings: DictConfig) -> None:
         app = create_app(served, search, allowed_hosts(settings.host))
         host = format_for_url("localhost" if settings.host in ANY_ADDRESS else settings.host)
         print(f"serving at http://{host}:{listener.getsockname()[1]}/ – Ctrl-C stops it", file=sys.stderr, flush=True)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
-        uvicorn.Server(config).run(sockets=[listener])
+        make_server(app).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -96,10 +96,10 @@ def create_app(served: Mapping[str, ServedRun], defaults: Search, hosts: list[st
         descriptions = [{"name": name, **run.describe()} for name, run in served.items()]
         return JSONResponse({"runs": descriptions, "search": dataclasses.asdict(defaults)})
 
-    async def translate(request: Request) -> JSONResponse:
+    async def translate(request: Request) -> Response:
         parsed = parse_content(await read_content(request), served, defaults)
         async with one_at_a_time:
-            return await run_in_threadpool(_translate, parsed)
+            return await run_while_awaited(request, partial(_translate, parsed))
 
     return Starlette(
         routes=[Route("/", page), Route("/runs", runs), Route("/translate", translate, methods=["POST"])],
