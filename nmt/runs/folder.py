@@ -1,7 +1,7 @@
 """A run's folder: the names of its files, and the small ones read.
 
     .hydra/ · checkpoints/{best,last,previous}.ckpt · metrics.csv · summary.json · train.log · tokenizer files
-    word_table.tsv.gz · candidates.npz · wandb/
+    valid_samples.json · word_table.tsv.gz · candidates.npz · wandb/
     <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz,forced_alignments.npz,traces.npz}
 
 A sweep's folder holds sweep.json and the folders of its jobs. Nothing here needs torch.
@@ -26,7 +26,7 @@ COMPOSITION = ".hydra"  # as Hydra writes it; a copy lies beside the checkpoints
 CONFIG, OVERRIDES, CHOICES = f"{COMPOSITION}/config.yaml", f"{COMPOSITION}/overrides.yaml", f"{COMPOSITION}/hydra.yaml"
 METRICS, SUMMARY, SWEEP, SCORES = "metrics.csv", "summary.json", "sweep.json", "scores.json"
 LOCK = ".lock"  # of the training in a run's folder, and of the results in a test set's
-CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
+CANDIDATES, WORD_TABLE, SAMPLES = "candidates.npz", "word_table.tsv.gz", "valid_samples.json"
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of damaged JSON
 
 
