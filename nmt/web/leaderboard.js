@@ -1,5 +1,7 @@
 "use strict";
 
+const NO_P_OVER_SEEDS =
+  "Without several seeds of a system there is no p over seeds, so no p is bold. ";
 const formatScore = (value) => value.toFixed(2);
 
 /** Return a mean with its deviation, and with the number of runs that have it if some lack it. */
@@ -67,15 +69,15 @@ function makeDifferenceColumns() {
   };
   const columns = [
     difference,
-    makePColumn("p", hasSeveralRuns ? "p, sentences" : "p", bootstrap, (row) => {
-      return row.difference?.by_sentence?.p_bootstrap;
-    }),
+    makePColumn("p", "p, sentences", bootstrap, (row) => row.difference?.by_sentence?.p_bootstrap),
   ];
   if (!spread) return columns;
   const test =
     "Student's t-test with the standard deviation over seeds, pooled over all systems: " +
     `${formatScore(spread.deviation)} BLEU`;
-  return [...columns, makePColumn("p_seeds", "p, seeds", test, (row) => row.difference?.p_seeds)];
+  const getP = (row) => row.difference?.p_seeds;
+  const bySeeds = makePColumn("p_seeds", "p, seeds", test, getP);
+  return [...columns, { ...bySeeds, isSignificant: (row) => isSignificant(getP(row)) }];
 }
 
 function makePColumn(key, head, title, getP) {
@@ -85,7 +87,6 @@ function makePColumn(key, head, title, getP) {
     title,
     getValue: (row) => getP(row) ?? undefined,
     describe: (row) => [formatP(getP(row))],
-    isSignificant: (row) => isSignificant(getP(row)),
   };
 }
 
@@ -283,10 +284,10 @@ function addLeaderboard() {
   const leaderboard = new Leaderboard();
   const about =
     `Δ and p compare BLEU with ${tables.baseline}. p is the probability of a difference this ` +
-    "large by chance alone; it is bold below 0.05. " +
-    (hasSeveralRuns
-      ? "± is the standard deviation over seeds."
-      : "One seed each: p covers the choice of test sentences, not the randomness of training.");
+    "large by chance alone: over sentences, by the choice of the test set; over seeds, by the " +
+    "randomness of training. " +
+    (tables.spread_over_seeds ? "p over seeds is bold below 0.05. " : NO_P_OVER_SEEDS) +
+    (hasSeveralRuns ? "± is the standard deviation over seeds." : "");
   const scroll = {
     class: "card scroll",
     tabindex: "0",

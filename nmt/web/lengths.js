@@ -6,13 +6,13 @@ const MEASURES = {
     title: "Words too often",
     about:
       "Words of the translation that the reference lacks or has less often, in % of the " +
-      "words of the reference",
+      "words of the first reference, in words as BLEU counts them",
   },
   words_left_out: {
     title: "Words left out",
     about:
       "Words of the reference that the translation lacks or has less often, in % of the " +
-      "words of the reference",
+      "words of the first reference, in words as BLEU counts them",
   },
   source_unattended: {
     title: "Source words without attention",
@@ -78,7 +78,7 @@ function addLengths() {
     charts.element,
     makeRatesDetails(
       "adequacy",
-      "Table of over- and under-translation per 100 BLEU tokens of the first reference",
+      "Table of over- and under-translation per 100 words of the first reference",
     ),
     tables.alignment[tables.baseline]
       ? makeRatesDetails(
@@ -131,7 +131,9 @@ function makeRatesDetails(kind, title) {
 function makeRateCells(rate, isBaseline, tests) {
   const ps = tests.map((test) => {
     if (isBaseline) return makeCell("");
-    const style = isSignificant(rate[test]) ? "number significant" : "number";
+    // p over sentences is never bold, because it covers no randomness of training
+    const isBold = test === "p_seeds" && isSignificant(rate[test]);
+    const style = isBold ? "number significant" : "number";
     return make("td", { class: style }, formatP(rate[test]));
   });
   const difference = isBaseline ? "baseline" : formatSigned(rate.difference);
