@@ -1,10 +1,11 @@
 """Compare runs, on a page that opens from the disk and in tables.
 
     python compare.py RUN_OR_SWEEP … [output=compare.html] [test=NAME] [baseline=RUN] [resamples=1000]
+    python compare.py RUN_OR_SWEEP … serve=true [port=8000]
 
 Give folders of runs, of sweeps, or folders that hold such folders. The page has the leaderboard, learning curves,
 settings, BLEU by length and every sentence with its alignments. The tables lie beside it, as Markdown and as JSON.
-Runs that cannot be compared are listed with the reason.
+Runs that cannot be compared are listed with the reason. The second command serves the page while the runs go on.
 """
 
 import sys
@@ -16,7 +17,7 @@ from omegaconf import DictConfig
 from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, did_you_mean, require_packages
 from nmt.report.compare.systems import ComparedSystems
 from nmt.report.comparison import compare_runs
 from nmt.system.files import check_writable
@@ -58,7 +59,10 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         if (is_pair and key in known) or argument in ("-h", "--help", "help"):
             keys.append(argument)
         elif is_pair and "/" not in argument and not Path(argument).exists():
-            raise ConfigurationError(f"{argument}: no such key and no such folder. Fix: keys are {', '.join(known)}")
+            keys_are = f"keys are {', '.join(known)}{did_you_mean(key, known)}"
+            raise ConfigurationError(f"{argument}: no such key and no such folder. Fix: {keys_are}")
+        elif argument in known and not Path(argument).exists():
+            raise ConfigurationError(f"{argument}: no value and no such folder. Fix: {argument}=VALUE")
         else:
             folders.append(argument)
     return folders, keys
@@ -66,7 +70,13 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 @exit_with_one_line_errors
 def main() -> None:
-    """Compare the runs that the command line names."""
+    """Compare the runs that the command line names, or serve the page if serve=true."""
     folders, keys = split_arguments(sys.argv[1:])
     settings, _ = read_arguments("compare", keys, usage=__doc__)
-    print(compare(folders, settings))
+    if settings.serve:
+        require_packages("serve=true", "starlette", "uvicorn", "psutil")
+        from nmt.web.comparison_server import serve
+
+        serve(folders, settings)
+    else:
+        print(compare(folders, settings))

@@ -139,20 +139,20 @@ function makeSettingColumn(name) {
     class: "setting",
     direction: 1,
     getValue: (row) => row.settings[name] ?? undefined,
-    describe: (row) => [formatSetting(row.settings[name])],
+    describe: (row) => splitName(formatSetting(row.settings[name])),
   };
 }
 
 const shortenSetting = (name) => name.replace(/\._target_$/, "");
 
+/** What the reader chose. */
+const chosenOrder = { sortKey: "bleu", direction: -1, filter: "" };
+const chosenScores = new Set(["bleu", "chrf"]);
+
 /** A table of all systems, sorted by the column that was clicked. */
 class Leaderboard {
   constructor() {
     this.columns = makeColumns();
-    this.scores = new Set(["bleu", "chrf"].filter((score) => betterDirections.has(score)));
-    this.sortKey = "bleu";
-    this.direction = -1;
-    this.filter = "";
     const caption = make("caption", { class: "visually-hidden" }, "Systems with their scores");
     this.table = make("table", { class: "table" }, caption);
     this.message = make("p", { class: "soft small message" }, "No system matches the filter.");
@@ -161,17 +161,18 @@ class Leaderboard {
 
   makeControls() {
     const setFilter = (event) => {
-      this.filter = event.target.value;
+      chosenOrder.filter = event.target.value;
       this.paint();
     };
     const filter = make("input", {
       type: "search",
       id: "filter",
       placeholder: "system or setting",
+      value: chosenOrder.filter,
       oninput: setFilter,
     });
     const boxes = tables.scores.map(({ name }) =>
-      makeCheckbox(formatScoreName(name), name, this.scores, () => this.paint()),
+      makeCheckbox(formatScoreName(name), name, chosenScores, () => this.paint()),
     );
     const controls = makeControl("Filter", filter);
     controls.append(makeMenu({ id: "scores" }, "Scores", boxes));
@@ -179,8 +180,8 @@ class Leaderboard {
   }
 
   paint() {
-    const columns = this.columns.filter(({ score }) => !score || this.scores.has(score));
-    const sortColumn = columns.find(({ key }) => key === this.sortKey) || columns[0];
+    const columns = this.columns.filter(({ score }) => !score || chosenScores.has(score));
+    const sortColumn = columns.find(({ key }) => key === chosenOrder.sortKey) || columns[0];
     const rows = this.selectRows(sortColumn);
     this.message.hidden = rows.length > 0;
     this.table.replaceChildren(
@@ -192,7 +193,7 @@ class Leaderboard {
 
   /** Return the rows that match the filter, sorted; rows without a value come last. */
   selectRows({ getValue }) {
-    const filter = this.filter.toLowerCase();
+    const filter = chosenOrder.filter.toLowerCase();
     const getText = (row) => `${row.system} ${Object.values(row.settings).join(" ")}`.toLowerCase();
     const rows = tables.systems.filter((row) => getText(row).includes(filter));
     return rows.sort((one, other) => {
@@ -200,12 +201,12 @@ class Leaderboard {
       if (value === undefined || otherValue === undefined) {
         return (value === undefined) - (otherValue === undefined);
       }
-      return this.direction * compareValues(value, otherValue);
+      return chosenOrder.direction * compareValues(value, otherValue);
     });
   }
 
   makeHead(columns, sortColumn) {
-    const direction = this.direction > 0 ? "ascending" : "descending";
+    const direction = chosenOrder.direction > 0 ? "ascending" : "descending";
     const cells = columns.map((column) => {
       const attributes = {
         type: "button",
@@ -228,15 +229,15 @@ class Leaderboard {
 
   /** Sort by a column, or reverse the order if it is sorted by it. */
   sortBy(column, sortColumn) {
-    this.direction = column === sortColumn ? -this.direction : column.direction || 1;
-    this.sortKey = column.key;
+    const direction = column === sortColumn ? -chosenOrder.direction : column.direction || 1;
+    Object.assign(chosenOrder, { sortKey: column.key, direction });
     this.paint();
     const buttons = [...this.table.querySelectorAll("thead button")];
     buttons.find((button) => button.dataset.key === column.key).focus();
   }
 
   makeBody(columns, rows) {
-    const bestWorths = new Map([...this.scores].map((score) => [score, findBestWorth(score)]));
+    const bestWorths = new Map([...chosenScores].map((score) => [score, findBestWorth(score)]));
     const isBest = ({ score, getValue }, row) =>
       score && getWorth(score)(getValue(row)) === bestWorths.get(score);
     const lines = rows.map((row) => {
@@ -280,7 +281,8 @@ function countRuns({ seeds, runs: names }) {
   return seedCount === names.length ? `${seedCount} seeds` : `${names.length} runs`;
 }
 
-function addLeaderboard() {
+function makeLeaderboard() {
+  if (!tables) return null;
   const leaderboard = new Leaderboard();
   const about =
     `Δ and p compare BLEU with ${tables.baseline}. p is the probability of a difference this ` +
@@ -294,7 +296,7 @@ function addLeaderboard() {
     role: "group",
     "aria-label": "Leaderboard",
   };
-  addSection(
+  return makeSection(
     { id: "leaderboard", title: "Leaderboard", about, controls: leaderboard.makeControls() },
     make("div", scroll, leaderboard.table, leaderboard.message),
   );

@@ -1,6 +1,5 @@
 "use strict";
 
-const OVER_SEEDS = hasSeveralRuns ? " Lines: ± one standard deviation over seeds." : "";
 const MEASURES = {
   words_too_often: {
     title: "Words too often",
@@ -24,8 +23,7 @@ const MEASURES = {
   },
 };
 
-const LENGTH_AXIS =
-  "Below: source words; in brackets: sentences." + (hasSeveralRuns ? " Means over seeds." : "");
+const LENGTH_AXIS = "Below: source words; in brackets: sentences.";
 const describeBleu = ({ bleu, ...bucket }) => ({ ...bucket, value: bleu, remark: " BLEU" });
 
 /** Charts by source length: `kind` is that of the buckets, `describe` returns a bucket's point. */
@@ -62,8 +60,9 @@ const LENGTH_CHARTS = {
   },
 };
 
-function addLengths() {
-  const charts = makeLinkedCharts("stacked", () => {
+function makeLengths() {
+  if (!tables) return null;
+  const charts = makeLinkedCharts("lengths", listComparedSystems(), "stacked", () => {
     const [bleu, words, longer] = Object.values(LENGTH_CHARTS).map(makeLengthChart);
     const bars = Object.keys(MEASURES).map(makeMeasureChart).filter(Boolean);
     return [
@@ -72,9 +71,9 @@ function addLengths() {
       make("div", { class: "charts narrow" }, ...bars),
     ];
   });
-  addSection(
+  return makeSection(
     { id: "lengths", title: "Length, over- and under-translation" },
-    makeLegend(),
+    makeLegend("lengths", listComparedSystems()),
     charts.element,
     makeRatesDetails(
       "adequacy",
@@ -91,13 +90,15 @@ function addLengths() {
   );
 }
 
-function makeLengthChart({ kind, describe, ...chart }) {
+function makeLengthChart({ kind, describe, caption, ...chart }) {
   const series = getVisibleSystems().map(({ row, system }) => ({
     label: row.system,
     system,
     points: tables[kind][row.system].map(describe),
   }));
-  return makeIntervalChart({ ...chart, buckets: tables[kind][tables.baseline], series });
+  const buckets = tables[kind][tables.baseline];
+  const means = hasSeveralRuns ? " Means over seeds." : "";
+  return makeIntervalChart({ ...chart, caption: caption + means, buckets, series });
 }
 
 function makeMeasureChart(score) {
@@ -108,7 +109,8 @@ function makeMeasureChart(score) {
     .map(({ row, system }) => ({ label: row.system, system, ...row.scores[score] }));
   if (!rows.length) return null;
   const missing = systems.filter(({ row }) => !row.scores[score]).map(({ row }) => row.system);
-  const caption = `${about}; less is better.${OVER_SEEDS}${describeMissing(missing, "this score")}`;
+  const lines = hasSeveralRuns ? " Lines: ± one standard deviation over seeds." : "";
+  const caption = `${about}; less is better.${lines}${describeMissing(missing, "this score")}`;
   return makeBarChart({ title, caption, rows, format: formatScore });
 }
 

@@ -1,8 +1,11 @@
 "use strict";
 
-/** Return `compute` with a cache of its results. */
+const caches = [];
+
+/** Return `compute` with a cache of its results, which lasts until the data change. */
 function memoize(compute) {
   const results = new Map();
+  caches.push(results);
   return (key) => {
     if (!results.has(key)) results.set(key, compute(key));
     return results.get(key);
@@ -25,12 +28,17 @@ async function decompress(text) {
 
 const parseBytes = (bytes) => JSON.parse(new TextDecoder().decode(bytes));
 const readCompressed = async (text) => parseBytes(await decompress(text));
-const readData = memoize((name) => JSON.parse(document.getElementById(`data_${name}`).textContent));
 
-const tables = readData("tables");
-const runs = readData("runs");
-const baselineRun = runs.findIndex((run) => tables.systems[run.system].system === tables.baseline);
-const hasSeveralRuns = tables.systems.some((row) => row.runs.length > 1);
+const data = new Map(); // by name
+
+/** Return a part of the page's data; null if the page has none. */
+function readData(name) {
+  if (!data.has(name)) {
+    data.set(name, JSON.parse(document.getElementById(`data_${name}`)?.textContent ?? "null"));
+  }
+  return data.get(name);
+}
+
 const findById = (id) => document.getElementById(id);
 const formatInteger = (value) => Math.round(value).toLocaleString("en");
 
@@ -45,7 +53,52 @@ const SCORE_NAMES = {
 };
 const formatScoreName = (score) => SCORE_NAMES[score] || score.replaceAll("_", " ");
 
-const betterDirections = new Map(tables.scores.map((score) => [score.name, score.better]));
+let tables, runs, sentences, baselineRun, hasSeveralRuns, betterDirections;
+let systems; // those of the tables, then groups of runs in no table: { name, row, runs, slot }
+
+/** Set what other scripts read of the comparison, again whenever it changes. */
+function readComparison() {
+  for (const cache of caches) cache.clear();
+  tables = readData("tables");
+  runs = readData("runs") ?? [];
+  sentences = readData("sentences");
+  const rows = tables?.systems ?? [];
+  hasSeveralRuns = rows.some((row) => row.runs.length > 1);
+  baselineRun = runs.findIndex((run) => rows[run.system].system === tables.baseline);
+  betterDirections = new Map(tables?.scores.map((score) => [score.name, score.better]));
+  systems = listSystems();
+}
+
+/**
+ * Return the systems, with the folders of their runs. In a served page, a run that is in no table
+ * joins the runs that differ from it in the seed, and colours follow the order of the jobs.
+ */
+function listSystems() {
+  const rows = tables?.systems ?? [];
+  const all = rows.map((row, slot) => ({ name: row.system, row, runs: [], slot }));
+  for (const { system, folder } of runs) all[system].runs.push(folder);
+  const jobs = readData("jobs") ?? [];
+  const groups = [...new Set(jobs.map(({ group }) => group))];
+  const systemOfGroup = new Map();
+  for (const system of all) {
+    const job = jobs.find(({ folder }) => system.runs.includes(folder));
+    system.slot = job ? groups.indexOf(job.group) : groups.length + system.slot;
+    if (job) systemOfGroup.set(job.group, system);
+  }
+  for (const { folder, group } of jobs.filter((job) => !isInTables(job))) {
+    if (!systemOfGroup.has(group)) {
+      const system = { name: group, row: null, runs: [], slot: groups.indexOf(group) };
+      systemOfGroup.set(group, system);
+      all.push(system);
+    }
+    systemOfGroup.get(group).runs.push(folder);
+  }
+  return all;
+}
+
+const isInTables = ({ folder }) => runs.some((run) => run.folder === folder);
+const findSystem = ({ folder }) => systems.findIndex((system) => system.runs.includes(folder));
+
 const WORTHS = {
   higher: (value) => value,
   lower: (value) => -value,
@@ -57,7 +110,6 @@ const getWorth = (score) => WORTHS[betterDirections.get(score)];
 
 // sentence BLEU is stored in half points, a byte for each sentence
 const SCORE_STEPS_PER_POINT = 2;
-const sentences = readData("sentences");
 const readScores = memoize((run) => decodeBase64(sentences.scores[run]));
 const readTexts = memoize((key) => readCompressed(sentences[key]));
 const readAllTranslations = memoize(async () => {
@@ -133,3 +185,5 @@ async function readForcedAlignment(run, sentence) {
     layers: [{ name: "gold links", kind: "links", values }],
   };
 }
+
+readComparison();
