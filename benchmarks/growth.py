@@ -288,7 +288,7 @@ def random_batches(count: int, batch_size: int, length: int, words: int) -> list
     sides = (random.integers(4, words, sentences * (length - 1)).astype(np.int32) for _ in range(2))
     text = Sides(*(EncodedText(side, offsets) for side in sides))
     plan = BatchPlan(unit="sentences", size=batch_size, pool=20)
-    return list(BatchLoader(text, plan, sentences=np.arange(sentences), seed=1, shuffle=True, source_end=True))
+    return list(BatchLoader(text, plan, seed=1, shuffle=True, source_end=True))
 
 
 def time_call(work: Callable[[], object], device: str) -> float:

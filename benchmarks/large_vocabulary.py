@@ -58,7 +58,6 @@ def parse() -> argparse.Namespace:
 def measure(options: argparse.Namespace, words: int, lists: bool) -> dict:
     """Return the figures of a target vocabulary of `words` words."""
     import hydra
-    import numpy as np
     import torch
 
     import nmt.config.resolvers  # noqa: F401, because the configuration uses its resolvers
@@ -80,9 +79,7 @@ def measure(options: argparse.Namespace, words: int, lists: bool) -> dict:
     model = build_model(config).train()
     optimizer = hydra.utils.instantiate(config.optimizer)(model.parameters())
     plan = BatchPlan(unit="sentences", size=BATCH, pool=20)
-
-    numbers = np.arange(SENTENCES)
-    loader = BatchLoader(text, plan, sentences=numbers, seed=1, shuffle=True, source_end=True, candidates=candidates)
+    loader = BatchLoader(text, plan, seed=1, shuffle=True, source_end=True, candidates=candidates)
     seconds, per_batch = [], []
     for _, batch in zip(range(options.steps), loader, strict=False):
         started = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Batches: cut an epoch into batches, and turn sentences into tensors.
+"""Batches: turn sentences into tensors, and give one rank its share of each batch.
 
-The order of the sentences depends on seed and epoch only. A batch is planned for all ranks together, then split among
-them. So every rank sees the same number of batches and knows the size of the global batch without communication.
+A batch is planned for all ranks together (batch_plan.py), then split among them. So every rank sees the same number of
+batches and knows the size of the global batch without communication.
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from nmt.data.batch_plan import BatchPlan, Epoch, short_sentences
 from nmt.data.candidate_lists import Candidates
 from nmt.data.corpus_cache import EncodedText
 from nmt.data.given_links import GivenLinks
 from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import END, PAD, START
-from nmt.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def collate(
 
     A rank without a sentence gets another rank's first sentence, but none of its target words.
     """
-    global_words = int(text.target.lengths[sentences].sum()) + len(sentences)
+    global_words = int(text.target.lengths(sentences).sum()) + len(sentences)
     share = sentences[rank::ranks]
     idle = len(share) == 0
     if idle:
@@ -114,70 +114,11 @@ def pad_rows(rows: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 def _pad_sentences(text: EncodedText, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the padded words (B, longest) of sentences and their lengths, without a loop over sentences."""
-    lengths = text.lengths[sentences].astype(np.int64)
+    lengths = text.lengths(sentences)
     steps = np.arange(int(lengths.max()))
     inside = steps < lengths[:, None]
     positions = np.where(inside, text.offsets[sentences][:, None] + steps, 0)
     return np.where(inside, text.ids[positions], PAD).astype(np.int64), lengths
-
-
-class BatchPlan:
-    """Cut an epoch into batches of sentences of similar length.
-
-    Args:
-        unit: `sentences`: a batch has `size` pairs. `tokens`: a batch has as many pairs as fit into `size` padded
-            words of their longer side.
-        size: The size of a batch, over all ranks.
-        pool: For `sentences`: how many batches are drawn at random and sorted by length together. 0 sorts the corpus.
-        multiple: Sources and targets are padded to a multiple of it, so that fewer shapes occur (`graphs`).
-    """
-
-    def __init__(self, *, unit: str, size: int, pool: int = 0, multiple: int = 1):
-        if unit not in ("sentences", "tokens"):
-            raise ConfigurationError(f"data.batches.unit={unit}: unknown unit. Fix: choose sentences or tokens")
-        if size < 1:
-            raise ConfigurationError(f"data.batches.size={size}: must be at least 1")
-        if pool < 0:
-            raise ConfigurationError(f"data.batches.pool={pool}: must be at least 0 (the whole corpus)")
-        if multiple < 1:
-            raise ConfigurationError(f"data.batches.multiple={multiple}: must be at least 1")
-        self.unit, self.size, self.pool, self.multiple = unit, size, pool, multiple
-
-    def make_batches(
-        self, sentences: np.ndarray, source_lengths: np.ndarray, target_lengths: np.ndarray, *, seed: int, epoch: int
-    ) -> list[np.ndarray]:
-        """Return the batches of an epoch, in random order; the lengths are in the order of `sentences`."""
-        random = np.random.default_rng([seed, epoch])
-        order = random.permutation(len(sentences)).astype(np.int32)
-        cut = self._cut_by_tokens if self.unit == "tokens" else self._cut_by_sentences
-        batches = cut(order, source_lengths, target_lengths)
-        return [sentences[batches[number]] for number in random.permutation(len(batches))]
-
-    def _cut_by_sentences(self, order: np.ndarray, source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
-        window = self.pool * self.size or len(order)
-        batches = []
-        for start in range(0, len(order), window):
-            drawn = order[start : start + window]
-            drawn = drawn[np.lexsort((source[drawn], target[drawn]))]
-            batches += np.split(drawn, range(self.size, len(drawn), self.size))
-        return batches
-
-    def _cut_by_tokens(self, order: np.ndarray, source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
-        longer = np.maximum(source, target) + 1
-        if longer.max(initial=0) > self.size:
-            raise ConfigurationError(
-                f"data.batches.size={self.size}: the longest sentence has {longer.max()} tokens and does not fit. "
-                "Fix: raise data.batches.size, or lower data.max_length"
-            )
-        order = order[np.argsort(longer[order], kind="stable")]
-        lengths, batches, start = longer[order], [], 0
-        while start < len(order):
-            limit = self.size // lengths[start]  # sentences at most, because all later ones are at least as long
-            fits = np.arange(1, limit + 1)[: len(order) - start] * lengths[start : start + limit] <= self.size
-            count = int(fits.argmin()) if not fits.all() else len(fits)
-            batches.append(order[start : start + count])
-            start += count
-        return batches
 
 
 class BatchLoader:
@@ -190,21 +131,21 @@ class BatchLoader:
         text: Sides,
         plan: BatchPlan,
         *,
-        sentences: np.ndarray,
         seed: int,
         shuffle: bool,
         source_end: bool,
+        longest: int | None = None,
         rank: int = 0,
         ranks: int = 1,
         candidates: Candidates | None = None,
         links: GivenLinks | None = None,
     ):
-        self.text, self.plan, self.sentences, self.candidates, self.links = text, plan, sentences, candidates, links
+        self.text, self.plan, self.longest, self.candidates, self.links = text, plan, longest, candidates, links
         self.seed, self.shuffle, self.source_end = seed, shuffle, source_end
         self.rank, self.ranks = rank, ranks
         self.epoch = self.done = 0
         self._resumed = False
-        self._planned: tuple[int, list[np.ndarray]] | None = None
+        self._planned: tuple[int, Epoch] | None = None
 
     @property
     def sampler(self) -> "BatchLoader":
@@ -223,11 +164,11 @@ class BatchLoader:
         batches = self._batches()
         self.done = self.done if self._resumed else 0
         self._resumed = False
-        for sentences in batches[self.done :]:
+        while self.done < len(batches):
             self.done += 1
             yield collate(
                 self.text,
-                sentences,
+                batches[self.done - 1],
                 rank=self.rank,
                 ranks=self.ranks,
                 source_end=self.source_end,
@@ -236,11 +177,12 @@ class BatchLoader:
                 multiple=self.plan.multiple,
             )
 
-    def _batches(self) -> list[np.ndarray]:
+    def _batches(self) -> Epoch:
         epoch = self.epoch if self.shuffle else 0
         if self._planned is None or self._planned[0] != epoch:
-            lengths = (side.lengths[self.sentences] for side in self.text)
-            self._planned = epoch, self.plan.make_batches(self.sentences, *lengths, seed=self.seed, epoch=epoch)
+            self._planned = None  # frees the epoch before, which is large
+            sentences = short_sentences(self.text, self.longest)
+            self._planned = epoch, self.plan.make_epoch(sentences, self.text, seed=self.seed, epoch=epoch)
         return self._planned[1]
 
     def state_dict(self) -> dict[str, int]:

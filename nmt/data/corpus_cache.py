@@ -14,7 +14,6 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -43,8 +42,8 @@ class EncodedText:
 
     @classmethod
     def open(cls, folder: Path, name: str) -> "EncodedText":
-        """Open arrays on disk; the ids are memory-mapped."""
-        return cls(_memory_map(folder / f"{name}.numbers"), np.load(folder / f"{name}.offsets.npy"))
+        """Memory-map arrays on disk."""
+        return cls(_memory_map(folder / f"{name}.numbers"), np.load(folder / f"{name}.offsets.npy", mmap_mode="r"))
 
     @classmethod
     def from_lines(cls, vocabulary: Vocabulary, lines: list[str]) -> "EncodedText":
@@ -58,10 +57,9 @@ class EncodedText:
     def __getitem__(self, index: int) -> np.ndarray:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        """The number of word ids of each sentence."""
-        return np.diff(self.offsets).astype(np.int32)  # because there may be millions of sentences
+    def lengths(self, sentences: np.ndarray) -> np.ndarray:
+        """Return the number of word ids of each of these sentences."""
+        return self.offsets[sentences + 1] - self.offsets[sentences]
 
 
 class PreparedCorpus:

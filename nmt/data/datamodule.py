@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 from pytorch_lightning import LightningDataModule
 
-from nmt.data.batches import BatchLoader, BatchPlan
+from nmt.data.batch_plan import BatchPlan, short_sentences
+from nmt.data.batches import BatchLoader
 from nmt.data.candidate_lists import Candidates, load_or_learn_candidates
 from nmt.data.corpus_cache import PreparedCorpus, prepare
 from nmt.data.given_links import GivenLinks
@@ -146,15 +146,14 @@ class TranslationData(LightningDataModule):
             "train",
             self.plan,
             shuffle=shuffle,
-            sentences=self._short_sentences(),
+            longest=self._longest(),
             candidates=lists,
             links=self.links,
         )
 
     def val_dataloader(self) -> BatchLoader:
         """Return the batches of the validation text, in the same order in each epoch."""
-        sentences = np.arange(len(self.prepare().split("valid").source))
-        return self._loader("valid", self.valid_plan, shuffle=False, sentences=sentences)
+        return self._loader("valid", self.valid_plan, shuffle=False)
 
     def _loader(self, split: str, plan: BatchPlan, **settings) -> BatchLoader:
         rank, ranks = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
@@ -168,18 +167,15 @@ class TranslationData(LightningDataModule):
             **settings,
         )
 
-    def _short_sentences(self) -> np.ndarray:
+    def _longest(self) -> int | None:
+        """Return `max_length`; log how many training pairs are longer."""
         text = self.prepare().split("train")
-        longer = np.maximum(text.source.lengths, text.target.lengths)
-        most = np.inf if self.max_length is None else self.max_length
-        kept = np.flatnonzero((longer <= most) & (longer > 0)).astype(np.int32)
-        if len(kept) == 0:
+        pairs, kept = len(text.source), len(short_sentences(text, self.max_length))
+        if kept == 0:
             raise ConfigurationError(f"data.max_length={self.max_length}: every training pair is longer. Fix: raise it")
-        if len(kept) < len(longer):
-            log.info(
-                "skipped %d of %d training pairs longer than %s", len(longer) - len(kept), len(longer), self.max_length
-            )
-        return kept
+        if kept < pairs:
+            log.info("skipped %d of %d training pairs longer than %s", pairs - kept, pairs, self.max_length)
+        return self.max_length
 
     def _read(self, key: str, arguments: Mapping) -> Pairs:
         self._check_arguments(key, arguments)

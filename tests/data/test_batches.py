@@ -1,5 +1,6 @@
 """Batches: their order and their content."""
 
+import tracemalloc
 from itertools import chain
 
 import numpy as np
@@ -7,8 +8,10 @@ import pytest
 import torch
 from random_batches import batch_of, random_rows, text_of
 
+from nmt.data import batch_plan
 from nmt.data.batches import BatchLoader, BatchPlan
 from nmt.data.candidate_lists import Candidates
+from nmt.data.corpus_cache import EncodedText
 from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import END, PAD, START
 from nmt.errors import ConfigurationError
@@ -20,7 +23,7 @@ def loader(plan: BatchPlan, **settings) -> BatchLoader:
     rows = random_rows(LENGTHS.tolist(), 50, seed=3)
     text = Sides(text_of(rows), text_of([row[::-1] for row in rows]))
     chosen = {"seed": 1, "shuffle": True, "source_end": True} | settings
-    return BatchLoader(text, plan, sentences=np.arange(len(rows)), **chosen)
+    return BatchLoader(text, plan, **chosen)
 
 
 def order(batches) -> list[list[int]]:
@@ -62,6 +65,43 @@ def test_batches_by_tokens_are_nearly_full_and_never_too_large():
     assert max(sizes) <= 200
     assert np.mean(sizes) > 150
     assert len({len(list(loader(BatchPlan(unit="tokens", size=200), seed=seed))) for seed in range(5)}) == 1
+
+
+def test_the_plan_is_the_same_however_many_sentences_are_sorted_at_once(monkeypatch):
+    at_once = [order(loader(plan, longest=20)) for plan in PLANS]
+    monkeypatch.setattr(batch_plan, "BLOCK", 7)
+    assert [order(loader(plan, longest=20)) for plan in PLANS] == at_once
+    assert sorted(chain.from_iterable(at_once[0])) == np.flatnonzero(LENGTHS <= 20).tolist()
+
+
+def test_sentences_of_equal_length_keep_their_order(monkeypatch):
+    monkeypatch.setattr(batch_plan, "BLOCK", 7)
+    sentences = np.random.default_rng(1).permutation(205)
+    expected = sorted(sentences.tolist(), key=lambda sentence: LENGTHS[sentence])
+    batch_plan.sort_by(lambda drawn: LENGTHS[drawn], sentences)
+    assert sentences.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        BatchPlan(unit="sentences", size=80, pool=20),
+        BatchPlan(unit="sentences", size=80),
+        BatchPlan(unit="tokens", size=4096),
+    ],
+    ids=["pools", "whole", "tokens"],
+)
+def test_planning_an_epoch_takes_ten_bytes_a_sentence_at_most(plan, monkeypatch):
+    monkeypatch.setattr(batch_plan, "BLOCK", 4096)
+    offsets = np.append(0, np.cumsum(np.random.default_rng(1).integers(1, 51, 300_000)))
+    text = Sides(*[EncodedText(np.zeros(0, dtype=np.int32), offsets)] * 2)
+    planned = BatchLoader(text, plan, seed=1, shuffle=True, source_end=True)
+    tracemalloc.start()
+    batches = len(planned)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert batches > 1900
+    assert peak < 10 * 300_000
 
 
 def test_error_names_the_key_of_a_batch_too_small_for_a_sentence():

@@ -7,6 +7,7 @@ import pytest
 import torch
 from compositions import SOURCE_WORDS, TARGET_WORDS, composed, compositions
 from random_batches import batch_of, random_rows
+from stand_in_recorder import run_again
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -155,19 +156,6 @@ def test_a_graphed_loop_gets_the_same_gradients(composition):
     assert [graph is not None for graph in loop.graphs.values()] == [True, True]
     for (name, _), plain, graphed in zip(model.named_parameters(), *gradients, strict=True):
         torch.testing.assert_close(graphed, plain, rtol=1e-12, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
-
-
-def run_again(function):
-    """Stand in for a GPU's recorder: a replay runs the function again, and fills the same memory."""
-    fixed = [result.clone() for result in function()]
-
-    def replay():
-        with torch.enable_grad():
-            results = function()
-        for memory, result in zip(fixed, results, strict=True):
-            memory.copy_(result)
-
-    return replay, fixed
 
 
 class Watch(TorchDispatchMode):

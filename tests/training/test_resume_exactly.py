@@ -56,8 +56,8 @@ class Watched(pytorch_lightning.LightningModule):
 
 class Data(pytorch_lightning.LightningDataModule):
     def loader(self, size: int, *, shuffle: bool) -> BatchLoader:
-        sentences, plan = np.arange(SENTENCES), BatchPlan(unit="sentences", size=size)
-        return BatchLoader(Sides(text(0), text(1)), plan, sentences=sentences, seed=1, shuffle=shuffle, source_end=True)
+        plan = BatchPlan(unit="sentences", size=size)
+        return BatchLoader(Sides(text(0), text(1)), plan, seed=1, shuffle=shuffle, source_end=True)
 
     def train_dataloader(self):
         return self.loader(SIZE, shuffle=True)
