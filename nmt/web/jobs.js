@@ -6,7 +6,7 @@ const GIBIBYTE = 2 ** 30;
 
 /** Show what the server reports, such as folders that are not there; a written page has nothing. */
 function makeMessages() {
-  const lines = (readData("messages") ?? []).map((line) => make("p", { class: "warning" }, line));
+  const lines = (readData("messages") ?? []).map((line) => make("p", { class: "notice" }, line));
   return lines.length ? make("div", { role: "status" }, ...lines) : null;
 }
 

@@ -188,9 +188,9 @@ def test_a_removed_run_and_a_stopped_server_cost_one_line(browser, sweep):
         shutil.rmtree(sweep / "attention=coverage,seed=1")
         (sweep / "sweep.json").unlink()
         gone = [f"attention={name}: its folder is gone" for name in ("coverage", "waits")]
-        expect(page.locator(".warning")).to_have_text(gone, timeout=PATIENCE)
+        expect(page.locator(".notice")).to_have_text(gone, timeout=PATIENCE)
         assert page.locator("#jobs tbody tr").count() == 2
-    expect(page.locator(".warning")).to_contain_text("The server has given no answer since", timeout=PATIENCE)
+    expect(page.locator(".notice")).to_contain_text("The server has given no answer since", timeout=PATIENCE)
     assert page.locator("article").count() > 0
     page.close()
 
@@ -205,7 +205,7 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(page, scheme):
 def test_a_sweep_is_watched_from_before_its_first_job_to_its_end(browser, tmp_path):
     with serving(str(tmp_path / "sweep")) as (address, lines), opened(browser, address) as page:
         assert lines == [f"{tmp_path}/sweep: no such folder yet\n"]
-        assert page.locator(".warning").inner_text() == f"{tmp_path}/sweep: no such folder yet"
+        assert page.locator(".notice").inner_text() == f"{tmp_path}/sweep: no such folder yet"
         seeds = ("-m", "seed=1,2", "score_test=true", f"hydra.sweep.dir={tmp_path / 'sweep'}")
         command("train", *TWO_STEPS, *seeds)
         expect(page.locator("#jobs tbody tr")).to_have_count(2, timeout=PATIENCE)
