@@ -16,8 +16,10 @@ from omegaconf import DictConfig
 
 from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
+from nmt.cli.run_arguments import split_runs
+from nmt.config.overrides import expand_home
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError, did_you_mean, require_packages
+from nmt.errors import ConfigurationError, require_packages
 from nmt.report.compare.systems import ComparedSystems
 from nmt.report.comparison import compare_runs
 from nmt.system.files import check_writable
@@ -34,7 +36,8 @@ def compare(folders: Sequence[str], settings: DictConfig) -> str:
 
 def _sum_up(compared: ComparedSystems) -> str:
     sentences = len(compared.runs[0].evaluation.sentences)
-    counts = ((len(compared.systems), "system"), (len(compared.runs), "run"), (sentences, "sentence"))
+    runs = len({run.folder for run in compared.runs})  # one may be evaluated in several ways
+    counts = ((len(compared.systems), "system"), (runs, "run"), (sentences, "sentence"))
     systems, runs, sentences = (f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts)
     others = f"; {len(compared.left_out)} not compared" if compared.left_out else ""
     return f"{systems} of {runs} on {compared.test}, {sentences}{others}"
@@ -50,29 +53,22 @@ def _check_output(settings: DictConfig) -> Path:
     return output
 
 
-def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the folders and the KEY=VALUE arguments; a folder may have = in its name, but not behind a key."""
-    known = [str(key) for key in load_defaults("compare")]
-    folders, keys = [], []
-    for argument in arguments:
-        key, is_pair, _ = argument.partition("=")
-        if (is_pair and key in known) or argument in ("-h", "--help", "help"):
-            keys.append(argument)
-        elif is_pair and "/" not in argument and not Path(argument).exists():
-            keys_are = f"keys are {', '.join(known)}{did_you_mean(key, known)}"
-            raise ConfigurationError(f"{argument}: no such key and no such folder. Fix: {keys_are}")
-        elif argument in known and not Path(argument).exists():
-            raise ConfigurationError(f"{argument}: no value and no such folder. Fix: {argument}=VALUE")
-        else:
-            folders.append(argument)
-    return folders, keys
+def _may_become_a_folder(argument: str) -> bool:
+    """Return True for the folder of a sweep that has not begun, which a served page waits for."""
+    is_pair = "=" in argument and "/" not in argument.partition("=")[0]
+    is_word = argument in (*load_defaults("compare").keys(), "-h", "--help", "help")
+    return not is_pair and not is_word and not Path(expand_home(argument)).exists()
 
 
 @exit_with_one_line_errors
 def main() -> None:
     """Compare the runs that the command line names, or serve the page if serve=true."""
-    folders, keys = split_arguments(sys.argv[1:])
-    settings, _ = read_arguments("compare", keys, usage=__doc__)
+    folders, arguments = split_runs("compare", sys.argv[1:])
+    if "serve=true" in arguments:
+        waited_for = list(filter(_may_become_a_folder, arguments))
+        folders += map(expand_home, waited_for)
+        arguments = [argument for argument in arguments if argument not in waited_for]
+    settings, _ = read_arguments("compare", arguments, usage=__doc__)
     if settings.serve:
         require_packages("serve=true", "starlette", "uvicorn", "psutil")
         from nmt.web.comparison_server import serve

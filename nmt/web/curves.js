@@ -1,18 +1,18 @@
 "use strict";
 
 const MAX_LINES_AT_FIRST = 8; // more lines cannot be distinguished
-const chosenRuns = new Map(); // from a run's folder to true (shown) or false (hidden) by the reader
+const chosenRuns = new Map(); // from a run's name to true (shown) or false (hidden) by the reader
 const repaintFunctions = new Map(); // of all charts and legends, because they show the same systems
 
 function isVisible(system) {
-  const { row, runs: folders } = systems[system];
+  const { row, runs: names } = systems[system];
   const isShownAtFirst = system < MAX_LINES_AT_FIRST || row?.system === tables.baseline;
-  const chosenRun = folders.find((folder) => chosenRuns.has(folder));
+  const chosenRun = names.find((name) => chosenRuns.has(name));
   return chosenRun ? chosenRuns.get(chosenRun) : isShownAtFirst;
 }
 
 const setVisible = (system, value) =>
-  systems[system].runs.forEach((folder) => chosenRuns.set(folder, value));
+  systems[system].runs.forEach((name) => chosenRuns.set(name, value));
 const listVisible = (numbers) => numbers.filter(isVisible);
 
 /** Return the numbers of the systems in the tables, or of those of some runs. */
@@ -93,7 +93,8 @@ function listCurves() {
   const others = (readData("jobs") ?? []).filter((job) => !isInTables(job));
   const begun = others.filter(({ folder }) => Object.keys(curves[folder] ?? {}).length);
   return [...runs, ...begun].map((run) => {
-    return { ...run, system: findSystem(run), curves: curves[run.folder] ?? run.curves };
+    const system = run.system ?? findSystem(run);
+    return { ...run, system, curves: curves[run.folder] ?? run.curves };
   });
 }
 

@@ -130,6 +130,6 @@ function makeSample({ job, translation }, reference) {
   return [
     make("dt", {}, drawSwatch(job.system), make("span", {}, job.name)),
     make("dd", { class: "translation", dir: "auto" }, ...words),
-    make("dd", { class: "rating" }, `step ${formatInteger(job.step)}`),
+    make("dd", { class: "rating" }, `step ${formatInteger(job.step + 1)}`),
   ];
 }

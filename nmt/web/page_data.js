@@ -54,7 +54,9 @@ const SCORE_NAMES = {
 const formatScoreName = (score) => SCORE_NAMES[score] || score.replaceAll("_", " ");
 
 let tables, runs, sentences, baselineRun, hasSeveralRuns, betterDirections;
-let systems; // those of the tables, then groups of runs in no table: { name, row, runs, slot }
+// the systems of the tables, then groups of runs in no table: { name, row, runs, folders, slot };
+// `runs` are names, because a run that was evaluated in several ways is several systems
+let systems;
 
 /** Set what other scripts read of the comparison, again whenever it changes. */
 function readComparison() {
@@ -70,34 +72,41 @@ function readComparison() {
 }
 
 /**
- * Return the systems, with the folders of their runs. In a served page, a run that is in no table
- * joins the runs that differ from it in the seed, and colours follow the order of the jobs.
+ * Return the systems with their runs. In a served page, a run that is in no table joins the runs
+ * that differ from it in the seed, and colours follow the order of the jobs.
  */
 function listSystems() {
   const rows = tables?.systems ?? [];
-  const all = rows.map((row, slot) => ({ name: row.system, row, runs: [], slot }));
-  for (const { system, folder } of runs) all[system].runs.push(folder);
+  const makeSystem = (name, row, slot) => ({ name, row, runs: [], folders: [], slot });
+  const all = rows.map((row, slot) => makeSystem(row.system, row, slot));
+  for (const run of runs) addRun(all[run.system], run);
   const jobs = readData("jobs") ?? [];
   const groups = [...new Set(jobs.map(({ group }) => group))];
   const systemOfGroup = new Map();
   for (const system of all) {
-    const job = jobs.find(({ folder }) => system.runs.includes(folder));
-    system.slot = job ? groups.indexOf(job.group) : groups.length + system.slot;
-    if (job) systemOfGroup.set(job.group, system);
+    const group = jobs.find(({ folder }) => system.folders.includes(folder))?.group;
+    const hasColour = isGiven(group) && !systemOfGroup.has(group);
+    system.slot = hasColour ? groups.indexOf(group) : groups.length + system.slot;
+    if (hasColour) systemOfGroup.set(group, system);
   }
-  for (const { folder, group } of jobs.filter((job) => !isInTables(job))) {
+  for (const job of jobs.filter((one) => !isInTables(one))) {
+    const { group } = job;
     if (!systemOfGroup.has(group)) {
-      const system = { name: group, row: null, runs: [], slot: groups.indexOf(group) };
-      systemOfGroup.set(group, system);
-      all.push(system);
+      systemOfGroup.set(group, makeSystem(group, null, groups.indexOf(group)));
+      all.push(systemOfGroup.get(group));
     }
-    systemOfGroup.get(group).runs.push(folder);
+    addRun(systemOfGroup.get(group), job);
   }
   return all;
 }
 
+function addRun(system, { name, folder }) {
+  system.runs.push(name);
+  system.folders.push(folder);
+}
+
 const isInTables = ({ folder }) => runs.some((run) => run.folder === folder);
-const findSystem = ({ folder }) => systems.findIndex((system) => system.runs.includes(folder));
+const findSystem = ({ folder }) => systems.findIndex(({ folders }) => folders.includes(folder));
 
 const WORTHS = {
   higher: (value) => value,

@@ -11,7 +11,7 @@ const ORDERS = {
   long: "longest source",
 };
 
-/** What the reader chose; runs are named by their folders, because their numbers change. */
+/** What the reader chose; runs are kept by name, because their numbers change. */
 const chosen = {
   first: null,
   second: null,
@@ -21,7 +21,7 @@ const chosen = {
   page: 0,
   opened: new Set(), // sentences with their alignments
 };
-const findRun = (folder) => runs.findIndex((run) => run.folder === folder);
+const findRun = (name) => runs.findIndex((run) => run.name === name);
 
 /** The part of the page that compares the translations of two or more runs. */
 class SentenceBrowser {
@@ -49,7 +49,7 @@ class SentenceBrowser {
   }
 
   makeControls() {
-    const names = Object.fromEntries(runs.map((run) => [run.folder, run.name]));
+    const names = Object.fromEntries(runs.map(({ name }) => [name, name]));
     const makeChoice = (title, key, texts, value) => {
       const choose = (choice) => {
         chosen[key] = choice;
@@ -58,13 +58,13 @@ class SentenceBrowser {
       return make("label", {}, title, makeSelect(key, texts, value, choose));
     };
     const boxes = runs.map((run) =>
-      makeCheckbox(run.name, run.folder, chosen.others, () => this.update(), "also"),
+      makeCheckbox(run.name, run.name, chosen.others, () => this.update(), "also"),
     );
     return make(
       "div",
       { class: "controls" },
-      makeChoice("First", "first", names, runs[this.first].folder),
-      makeChoice("Second", "second", names, runs[this.second].folder),
+      makeChoice("First", "first", names, runs[this.first].name),
+      makeChoice("Second", "second", names, runs[this.second].name),
       makeChoice("Order", "order", ORDERS, chosen.order),
       make("label", {}, "Search", this.makeSearch()),
       runs.length > 2 ? makeMenu({}, "Also show", boxes) : null,

@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
 from nmt.search.settings import Search
+from nmt.system.threads import set_threads
 from nmt.translate.loading import build_search, check_settings
 from nmt.web.hosts import allowed_hosts
 from nmt.web.listener import PAGE_HEADERS, listen, make_app, run_app
@@ -43,6 +44,7 @@ def serve(settings: DictConfig) -> None:
     """Serve the page until interrupted."""
     with listen(settings) as listener:
         check_settings(settings)
+        set_threads(settings.threads)
         served = open_runs(settings)
         search = build_search(settings, [one.run for one in served.values()])
         run_app(create_app(served, search, allowed_hosts(settings.host)), listener, settings.host)

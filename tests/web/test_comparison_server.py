@@ -220,9 +220,9 @@ def test_other_methods_and_paths_are_refused(client):
         (["serve=true"], "nothing to compare. Fix: "),
         (["FOLDER", "serve=true", "resamples=0"], "resamples=0: must be at least 1"),
         (["FOLDER", "serve=true", "port=99999"], "port=99999: must be between 1 and 65535"),
-        (["FILE", "serve=true"], "is a file. Fix: "),
-        (["FOLDER", "serv=true"], "(did you mean serve?)"),
-        (["FOLDER", "serve"], "serve: no value and no such folder. Fix: serve=VALUE"),
+        (["FILE", "serve=true"], "is a file, not a run. Fix: "),
+        (["FOLDER", "serv=true"], "serv"),
+        (["FOLDER", "serve", "serve=true"], "serve: no such folder or checkpoint, and not KEY=VALUE"),
         (["FOLDER", "serve=maybe"], "serve=maybe: "),
     ],
 )
