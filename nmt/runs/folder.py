@@ -1,7 +1,7 @@
 """A run's folder: the names of its files, and the small ones read.
 
     .hydra/ · checkpoints/{best,last,previous}.ckpt · metrics.csv · summary.json · train.log · tokenizer files
-    word_table.tsv.gz · candidates.npz · wandb/
+    valid_samples.json · word_table.tsv.gz · candidates.npz · wandb/
     <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz,forced_alignments.npz,traces.npz}
     <test set>,<KEY=VALUE>,…/ has the same files, of an evaluation with other settings than the run's own
 
@@ -29,7 +29,7 @@ CONFIG, OVERRIDES, CHOICES = f"{COMPOSITION}/config.yaml", f"{COMPOSITION}/overr
 LONGEST_ROW = 100_000  # characters of metrics.csv; a longer one is damaged, and more than the csv module reads
 METRICS, SUMMARY, SWEEP, SCORES = "metrics.csv", "summary.json", "sweep.json", "scores.json"
 LOCK = ".lock"  # of the training in a run's folder, and of the results in a test set's
-CANDIDATES, WORD_TABLE = "candidates.npz", "word_table.tsv.gz"
+CANDIDATES, WORD_TABLE, SAMPLES = "candidates.npz", "word_table.tsv.gz", "valid_samples.json"
 WEIGHTS, SETTINGS, CARD = "model.safetensors", "config.json", "README.md"  # of a shared model
 # of damaged JSON
 UNREADABLE = (UnreadableError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)

@@ -88,6 +88,9 @@ def test_over_and_under_translation_come_with_difference_and_p(sweep, tmp_path):
     t = missing["difference"] / (stdev([first["words_left_out"], second["words_left_out"]]) * math.sqrt(1 + 1 / 2))
     assert missing["p_seeds"] == pytest.approx(1 - math.atan(abs(t)) * 2 / math.pi)
     assert data(page, "tables")["adequacy"] == tables["adequacy"]
+    for row in tables["systems"]:
+        for name, rate in tables["adequacy"][row["system"]].items():
+            assert row["scores"][name]["mean"] == pytest.approx(rate["value"])  # one counting on one page
     section = text.split("## Over- and under-translation")[1].split("##")[0]
     cells = [f"{missing['value']:.2f}", f"−{-missing['difference']:.2f}"]
     cells += [f"{missing['p']:.3f}", f"{missing['p_seeds']:.3f}"]
