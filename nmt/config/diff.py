@@ -10,7 +10,8 @@ WITHOUT_EFFECT = (  # settings that do not change what a run learns
     "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
     "callbacks.learning_rate",
     "model.source_vocabulary_size", "model.target_vocabulary_size",
-    "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name", "callbacks.pruning.sweep_folder",
+    "pretraining_folder", "hydra", "user_dir", "data.cache", "data.missing", "data.name",
+    "callbacks.pruning.sweep_folder",
 )  # fmt: skip
 TEST = "data.test"  # the test set has no effect on training either
 SEARCH = "search"  # nor has its search, unless validation refers to it

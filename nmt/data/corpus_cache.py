@@ -31,7 +31,7 @@ from nmt.system.locks import lock_file
 
 log = logging.getLogger(__name__)
 
-FORMAT = 3  # of the cache entries; raise it when their content changes
+FORMAT = 4  # of the cache entries; raise it when their content changes
 
 
 class EncodedText:
@@ -172,7 +172,7 @@ def _write_entry(
             readable, about["unread_tests"] = _read_tests(pool, tests)
             leaks = LeakSearch({"valid": _read_word_pairs(draft, "valid")} | readable)
             about["train"] = _write_words(draft, "train", leaks.watch(pool.preprocess(train)))
-            about["leaks"] = leaks.counts()
+            about |= {"leaks": leaks.counts(), "swapped": leaks.swapped()}
         for split, identity in _identify(train, valid, tests).items():
             if identity != settings[split]:  # or the entry would hold texts that its name does not stand for
                 raise DataError(
@@ -186,8 +186,10 @@ def _write_entry(
             (draft / f"{side}.tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
         for side in SIDES:
             learned = Vocabulary.load(draft / f"{side}.tokenizer.json")
+            about.setdefault("vocabulary_sizes", {})[side] = len(learned)
             for split in ("train", "valid"):
-                about[split][f"{side}_unknown_rate"] = _write_ids(draft, f"{split}.{side}", learned)
+                pieces, unknown = _write_ids(draft, f"{split}.{side}", learned)
+                about[split] |= {f"{side}_pieces": pieces, f"{side}_unknown_rate": unknown / max(1, pieces)}
             (draft / f"train.{side}.words").unlink()
         text = json.dumps({"settings": settings} | about, indent=2, ensure_ascii=False)
         (draft / "about.json").write_text(text, encoding="utf-8")
@@ -214,7 +216,7 @@ def _read_tests(
 
 
 def _write_words(folder: Path, split: str, pairs: Iterable[SentencePair]) -> dict[str, int]:
-    written = blank = 0
+    written = blank = copies = 0
     names = [f"{split}.{side}.words" for side in SIDES]
     with ExitStack() as stack:
         files = [stack.enter_context(open(folder / name, "w", encoding="utf-8", newline="\n")) for name in names]
@@ -223,9 +225,15 @@ def _write_words(folder: Path, split: str, pairs: Iterable[SentencePair]) -> dic
                 blank += 1
                 continue
             written += 1
+            copies += _squeeze(pair.source) == _squeeze(pair.target)
             for file, text in zip(files, pair, strict=True):
                 file.write(text + "\n")
-    return {"pairs": written, "blank_pairs_dropped": blank}
+    return {"pairs": written, "blank_pairs_dropped": blank, "copies": copies}
+
+
+def _squeeze(line: str) -> str:
+    """Undo what the preprocessing of one side alone may have changed: case, and spaces between words."""
+    return line.replace(" ", "").lower()
 
 
 def _write_references(folder: Path, valid: Pairs, pool: PreprocessPool) -> int:
@@ -270,8 +278,8 @@ class LineBlocks:
                     yield [line[:-1] for line in block]
 
 
-def _write_ids(folder: Path, name: str, vocabulary: Vocabulary) -> float:
-    """Encode a text into an array on disk; return the share of unknown words."""
+def _write_ids(folder: Path, name: str, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Encode a text into an array on disk; return how many ids it has, and how many of them are unknown words."""
     offsets, unknown, position = [np.zeros(1, dtype=np.int64)], 0, 0
     with open(folder / f"{name}.numbers", "wb") as stream:
         for block in LineBlocks([folder / f"{name}.words"]):
@@ -281,7 +289,7 @@ def _write_ids(folder: Path, name: str, vocabulary: Vocabulary) -> float:
             position += len(ids)
             unknown += int((ids == UNKNOWN).sum())
     np.save(folder / f"{name}.offsets.npy", np.concatenate(offsets))
-    return unknown / max(1, position)
+    return position, unknown
 
 
 def _memory_map(path: Path) -> np.ndarray:

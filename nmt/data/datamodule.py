@@ -1,11 +1,9 @@
 """The Lightning data module: the texts, vocabularies and batches of one run."""
 
 import inspect
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 from pytorch_lightning import LightningDataModule
@@ -14,13 +12,14 @@ from nmt.data.batch_plan import BatchPlan, short_sentences
 from nmt.data.batches import BatchLoader
 from nmt.data.candidate_lists import Candidates, load_or_learn_candidates
 from nmt.data.corpus_cache import PreparedCorpus, prepare
+from nmt.data.corpus_report import report_corpus
 from nmt.data.given_links import GivenLinks
-from nmt.data.parallel_text import Pairs, Sides
+from nmt.data.parallel_text import Pairs, Sides, identify_files, list_files
 from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
-from nmt.data.text_files import file_identity
-from nmt.data.vocabulary import read_vocabularies
+from nmt.data.vocabulary import check_kind, read_vocabularies
 from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
+from nmt.system.files import to_path
 
 log = logging.getLogger(__name__)
 
@@ -61,12 +60,13 @@ class TranslationData(LightningDataModule):
         self.dir, self.missing = dir, missing
         self.preprocessing = Sides(source, target)
         self.vocabulary = {key: value for key, value in vocabulary.items() if key != "run"}
+        check_kind(self.vocabulary["kind"])  # here, because texts may be prepared for hours before it is used
         self.vocabulary_run = vocabulary.get("run")
         if max_length is not None and max_length < 1:
             raise ConfigurationError(f"data.max_length={max_length}: must be at least 1, or null for no limit")
         self.max_length, self.source_end, self.seed = max_length, source_end, seed
         self.plan, self.valid_plan = batches, valid_batches
-        self.cache = Path(cache)
+        self.cache = to_path(cache)
         self.candidates = candidates
         self.prepared: PreparedCorpus | None = None
         self.links: GivenLinks | None = None  # of the training text, once they are read
@@ -84,7 +84,7 @@ class TranslationData(LightningDataModule):
                     vocabulary=self.vocabulary,
                     given=read_vocabularies(Path(self.vocabulary_run)) if self.vocabulary_run else None,
                 )
-            _log_statistics(self.prepared.folder)
+            report_corpus(self.prepared.folder)
         return self.prepared
 
     @contextmanager
@@ -93,7 +93,7 @@ class TranslationData(LightningDataModule):
         try:
             yield
         except NoFileError as error:
-            in_dir = Path(error.path).absolute().is_relative_to(Path(self.dir).absolute())
+            in_dir = Path(error.path).absolute().is_relative_to(to_path(self.dir).absolute())
             raise NoFileError(error.path, self.missing if in_dir else None) from None
 
     def candidate_lists(self) -> Candidates | None:
@@ -111,10 +111,10 @@ class TranslationData(LightningDataModule):
         vocabularies = Sides(*(language.vocabulary for language in self.prepare().languages))
         self.links = GivenLinks.from_words(alignments, self.training_words(), vocabularies)
 
-    def links_identity(self) -> str | None:
-        """Return the digest of the file with given links of the training text, if there is one."""
-        file = self.train_files.get("alignments")
-        return file_identity(Path(file)) if file else None
+    def links_identity(self) -> str | list[str] | None:
+        """Return the digests of the files with given links of the training text, if there are any."""
+        files = self.train_files.get("alignments")
+        return identify_files(list_files("alignments", files)) if files else None
 
     def training_words(self) -> Iterator[tuple[str, str]]:
         """Yield the preprocessed training pairs."""
@@ -185,18 +185,19 @@ class TranslationData(LightningDataModule):
             raise ConfigurationError(f"data.{key}: {first_line(error)}") from error
 
     def _check_arguments(self, key: str, arguments: Mapping) -> None:
-        if empty := [f"data.{key}.{name}" for name, value in arguments.items() if value is None]:
+        parameters = inspect.signature(self.reader).parameters
+        required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
+        if empty := [f"data.{key}.{name}" for name in required if arguments.get(name, "") is None]:
             raise ConfigurationError(
                 f"{' and '.join(empty)} must be given. Fix: {' '.join(f'{name}=FILE' for name in empty)}"
             )
-        parameters = inspect.signature(self.reader).parameters
         for name in arguments:
             if name not in parameters:
                 raise ConfigurationError(f"data.{key}.{name}: no such key. Fix: choose {', '.join(parameters)}")
-        required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
         if absent := [f"data.{key}.{name}" for name in required if name not in arguments]:
+            plus = "" if key.startswith("tests.") else "+"  # because data.tests takes new keys
             raise ConfigurationError(
-                f"{' and '.join(absent)} must be given. Fix: {' '.join(f'+{name}=VALUE' for name in absent)}"
+                f"{' and '.join(absent)} must be given. Fix: {' '.join(f'{plus}{name}=VALUE' for name in absent)}"
             )
 
     def _readable_tests(self) -> dict[str, Pairs]:
@@ -209,31 +210,3 @@ class TranslationData(LightningDataModule):
                 continue  # because training does not need it; evaluating this test set will raise the error
             readable[name] = pairs
         return readable
-
-
-@cache
-def _log_statistics(folder: Path) -> None:
-    """Log counts and leaks of a prepared corpus, once in a process."""
-    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-    for split in ("train", "valid"):
-        counts = about[split]
-        log.info(
-            "%s: %d pairs, unknown words %.2f %% / %.2f %%, %d blank pairs dropped",
-            split,
-            counts["pairs"],
-            100 * counts["source_unknown_rate"],
-            100 * counts["target_unknown_rate"],
-            counts["blank_pairs_dropped"],
-        )
-    for name, reason in about["unread_tests"].items():
-        log.warning("%s: cannot be read, so leaks into the training text were not checked: %s", name, reason)
-    for name, leak in about["leaks"].items():
-        if leak["source_in_train"] or leak["target_in_train"]:
-            log.warning(
-                "%s: of %d sentences, the training text contains %d sources, %d targets and %d pairs",
-                name,
-                leak["sentences"],
-                leak["source_in_train"],
-                leak["target_in_train"],
-                leak["pair_in_train"],
-            )

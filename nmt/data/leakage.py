@@ -1,12 +1,15 @@
-"""Leakage: find sentences of the validation and test sets in the training text."""
+"""Compare the training text with validation and test sets: leaked sentences, and swapped sides."""
 
 from collections.abc import Iterable, Iterator
 
-from nmt.data.parallel_text import SentencePair
+from nmt.data.parallel_text import SentencePair, Sides
+
+SAMPLE = 100_000  # training pairs whose words are remembered, because those of a large text would fill the memory
+CLEAR_DIFFERENCE = 0.2  # between two shares of known words
 
 
 class LeakSearch:
-    """Search the training text for held-out sentences, by side and as pairs."""
+    """Search the training text for held-out sentences, by side and as pairs, and for their words."""
 
     def __init__(self, held_out: dict[str, list[tuple[str, str]]]):
         self.held_out = held_out
@@ -15,10 +18,14 @@ class LeakSearch:
         self.leaked_sources: set[str] = set()
         self.leaked_targets: set[str] = set()
         self.leaked_pairs: set[tuple[str, str]] = set()
+        self.training_words: Sides = Sides(set(), set())
 
     def watch(self, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
         """Yield training pairs unchanged; remember the held-out sentences among them."""
-        for pair in pairs:
+        for number, pair in enumerate(pairs):
+            if number < SAMPLE:
+                for words, line in zip(self.training_words, pair, strict=True):
+                    words.update(line.split())
             in_sources, in_targets = pair.source in self.sources, pair.target in self.targets
             if in_sources:
                 self.leaked_sources.add(pair.source)
@@ -39,3 +46,16 @@ class LeakSearch:
             }
             for name, pairs in self.held_out.items()
         }
+
+    def swapped(self) -> list[str]:
+        """Return the held-out sets whose words are rather on the other side of the training text."""
+        return [name for name, pairs in self.held_out.items() if self._is_swapped(pairs)]
+
+    def _is_swapped(self, pairs: list[tuple[str, str]]) -> bool:
+        sides = zip(*pairs, strict=True) if pairs else ((), ())
+        source, target = ({word for line in lines for word in line.split()} for lines in sides)
+        of_source, of_target = self.training_words
+        return all(
+            len(words & other) - len(words & own) > CLEAR_DIFFERENCE * len(words)
+            for words, own, other in ((source, of_source, of_target), (target, of_target, of_source))
+        )

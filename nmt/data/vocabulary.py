@@ -1,4 +1,4 @@
-"""Vocabularies of words or BPE pieces, learned and stored by the `tokenizers` library as tokenizer.json files."""
+"""Vocabularies of words, BPE or unigram pieces, learned and stored by the `tokenizers` library as tokenizer.json."""
 
 import json
 from collections import Counter
@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from nmt.errors import ConfigurationError, DataError, first_line
+from nmt.errors import ConfigurationError, DataError, did_you_mean, first_line
 
 PAD, UNKNOWN, START, END = range(4)
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 WORD_END = "</w>"  # ends the last BPE piece of a word
+WORD_START = "▁"  # begins the first unigram piece of a word
+LETTER_STEP = 0.0001  # of the library's scores of letters
 
 
 class Vocabulary:
@@ -29,24 +31,17 @@ class Vocabulary:
 
         Args:
             blocks: Blocks of lines, which are read more than once.
-            kind: `words` or `bpe`.
+            kind: `words`, `bpe` or `unigram`.
             size: The number of words or pieces, special symbols included; the most frequent ones are taken.
-            minimum_count: Words or pieces that occur less often are left out.
+            minimum_count: Words or BPE pieces that occur less often are left out; unigram pieces are learned from words
+                that occur so often.
         """
         if size <= len(SPECIAL):
             raise ConfigurationError(
                 f"data.vocabulary.size={size}: must be above {len(SPECIAL)}, the number of special symbols"
             )
-        if kind == "words":
-            tokenizer = Tokenizer(_learn_words(blocks, size, minimum_count))
-        elif kind == "bpe":
-            tokenizer = Tokenizer(_learn_bpe(blocks, size, minimum_count))
-            tokenizer.decoder = decoders.BPEDecoder(suffix=WORD_END)
-            tokenizer.add_special_tokens(SPECIAL)
-        else:
-            raise ConfigurationError(f"data.vocabulary.kind={kind}: unknown kind. Fix: choose words or bpe")
-        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        return cls(tokenizer)
+        check_kind(kind)
+        return cls(KINDS[kind](blocks, size, minimum_count))
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
@@ -107,6 +102,16 @@ class Vocabulary:
         """Join the pieces of ids to words."""
         return ["".join(group) for group in self._group_by_word(self.pieces(ids))]
 
+    def whole_words(self) -> dict[str, int]:
+        """Return the ids of all words that are one piece."""
+        ids = range(len(SPECIAL), len(self))
+        words = ["".join(self.words([number])) for number in ids]
+        return {
+            word: number
+            for number, word, row in zip(ids, words, self.encode(words), strict=True)
+            if row.tolist() == [number]
+        }
+
     def mark_unknown(self, words: list[str]) -> list[str]:
         """Replace unknown words, or unknown letters of BPE words, by <unk>."""
         return ["".join(self.words(pieces)) for pieces in self.encode(words)]
@@ -125,21 +130,20 @@ class Vocabulary:
 
     def _group_by_word(self, pieces: list[str]) -> Iterator[list[str]]:
         if not self.subwords:
-            yield from ([piece] for piece in pieces)
-            return
-        group = []
-        for piece in pieces:
-            group.append(piece.removesuffix(WORD_END))
-            if piece.endswith(WORD_END):
-                yield group
-                group = []
-        if group:
-            yield group
+            return ([piece] for piece in pieces)
+        return _group_by_ends(pieces) if isinstance(self.tokenizer.model, models.BPE) else _group_by_starts(pieces)
 
     @cached_property
     def subwords(self) -> bool:
-        """True if the vocabulary consists of BPE pieces."""
-        return isinstance(self.tokenizer.model, models.BPE)
+        """True if the vocabulary consists of pieces of words."""
+        return not isinstance(self.tokenizer.model, models.WordLevel)
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a kind of vocabulary that does not exist."""
+    if kind not in KINDS:
+        hint = did_you_mean(str(kind), KINDS)
+        raise ConfigurationError(f"data.vocabulary.kind={kind}: unknown kind{hint}. Fix: choose {', '.join(KINDS)}")
 
 
 def read_vocabularies(run: Path) -> tuple[Vocabulary, Vocabulary]:
@@ -152,15 +156,43 @@ def read_vocabularies(run: Path) -> tuple[Vocabulary, Vocabulary]:
     return source, target
 
 
+def _group_by_ends(pieces: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the BPE pieces of each word."""
+    group: list[str] = []
+    for piece in pieces:
+        group.append(piece.removesuffix(WORD_END))
+        if piece.endswith(WORD_END):
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _group_by_starts(pieces: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the unigram pieces of each word; a mark alone is a word, so that no word is empty."""
+    group: list[str] = []
+    for piece in pieces:
+        if group and piece.startswith(WORD_START):
+            yield group if any(group) else [WORD_START]
+            group = []
+        group.append(piece.removeprefix(WORD_START))
+    if group:
+        yield group if any(group) else [WORD_START]
+
+
 def _find_difference(tokenizer: Tokenizer) -> str:
     """Describe the first difference from what `Vocabulary.learn` makes; empty if there is none."""
-    model = tokenizer.model
-    if not isinstance(model, models.BPE | models.WordLevel) or model.unk_token != SPECIAL[UNKNOWN]:
-        return f"its model is neither words nor BPE with {SPECIAL[UNKNOWN]}"
+    model, splitter = tokenizer.model, pre_tokenizers.WhitespaceSplit()
+    if isinstance(model, models.Unigram):
+        splitter = _mark_word_starts()
+        if problem := _find_problem_of_unigram(json.loads(tokenizer.to_str())["model"]):
+            return problem
+    elif not isinstance(model, models.BPE | models.WordLevel) or model.unk_token != SPECIAL[UNKNOWN]:
+        return f"its model is neither words, BPE nor unigram with {SPECIAL[UNKNOWN]}"
     if isinstance(model, models.BPE) and model.end_of_word_suffix != WORD_END:
         return f"its pieces do not end words with {WORD_END}"
-    if not isinstance(tokenizer.pre_tokenizer, pre_tokenizers.WhitespaceSplit):
-        return "its pre_tokenizer is not WhitespaceSplit"
+    if tokenizer.pre_tokenizer is None or tokenizer.pre_tokenizer.__getstate__() != splitter.__getstate__():
+        return "its pre_tokenizer is another"
     for name in ("normalizer", "post_processor", "truncation", "padding"):
         if getattr(tokenizer, name) is not None:
             return f"it has a {name}"
@@ -172,17 +204,31 @@ def _find_difference(tokenizer: Tokenizer) -> str:
     return ""
 
 
-def _learn_words(blocks: Iterable[list[str]], size: int, minimum_count: int) -> models.WordLevel:
-    """Take the most frequent words, and the alphabetically first of equally frequent ones."""
+def _find_problem_of_unigram(model: dict) -> str:
+    if model["unk_id"] != UNKNOWN or model["byte_fallback"]:
+        return f"its unknown piece is not {SPECIAL[UNKNOWN]}"
+    return "it has an empty piece" if any(not piece for piece, _ in model["vocab"]) else ""
+
+
+def _count_words(blocks: Iterable[list[str]]) -> Counter[str]:
     counts: Counter[str] = Counter()  # because it is several times faster than the library's trainer
     for block in blocks:
         counts.update(chain.from_iterable(map(str.split, block)))
+    return counts
+
+
+def _learn_words(blocks: Iterable[list[str]], size: int, minimum_count: int) -> Tokenizer:
+    """Take the most frequent words, and the alphabetically first of equally frequent ones."""
+    counts = _count_words(blocks)
     frequent = [word for word, count in counts.items() if count >= minimum_count and word not in SPECIAL]
     frequent.sort(key=lambda word: (-counts[word], word))
-    return models.WordLevel({word: n for n, word in enumerate((SPECIAL + frequent)[:size])}, SPECIAL[UNKNOWN])
+    ids = {word: n for n, word in enumerate((SPECIAL + frequent)[:size])}
+    tokenizer = Tokenizer(models.WordLevel(ids, SPECIAL[UNKNOWN]))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return tokenizer
 
 
-def _learn_bpe(blocks: Iterable[list[str]], size: int, minimum_count: int) -> models.BPE:
+def _learn_bpe(blocks: Iterable[list[str]], size: int, minimum_count: int) -> Tokenizer:
     # Give the trainer the letters that end a word in sorted order, because it would number them in an order that
     # changes with each process. The numbers decide which of two equally frequent pairs is merged first.
     finals = sorted({word[-1] + WORD_END for block in blocks for line in block for word in line.split()})
@@ -198,4 +244,55 @@ def _learn_bpe(blocks: Iterable[list[str]], size: int, minimum_count: int) -> mo
     tokenizer.train_from_iterator(blocks, trainer)
     learned = json.loads(tokenizer.to_str())["model"]
     merges = [tuple(pair) for pair in learned["merges"]]
-    return models.BPE(learned["vocab"], merges, unk_token=SPECIAL[UNKNOWN], end_of_word_suffix=WORD_END)
+    model = models.BPE(learned["vocab"], merges, unk_token=SPECIAL[UNKNOWN], end_of_word_suffix=WORD_END)
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.decoder = decoders.BPEDecoder(suffix=WORD_END)
+    tokenizer.add_special_tokens(SPECIAL)
+    return tokenizer
+
+
+def _learn_unigram(blocks: Iterable[list[str]], size: int, minimum_count: int) -> Tokenizer:
+    counts = _count_words(blocks)
+    letters = {letter for word, count in counts.items() if count >= minimum_count for letter in word}
+    if size < (fewest := len(letters) + len(SPECIAL) + 1):
+        raise ConfigurationError(
+            f"data.vocabulary.size={size}: too few for {len(letters)} letters, the mark of a word and {len(SPECIAL)} "
+            f"special symbols. Fix: data.vocabulary.size={2 * fewest}, or a higher data.vocabulary.minimum_count"
+        )
+    frequent = ([word for line in block for word in line.split() if counts[word] >= minimum_count] for block in blocks)
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = _mark_word_starts()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=size, special_tokens=SPECIAL, unk_token=SPECIAL[UNKNOWN], show_progress=False
+    )
+    tokenizer.train_from_iterator(frequent, trainer)
+    learned = json.loads(tokenizer.to_str())["model"]["vocab"]
+    pieces = learned[: len(SPECIAL)] + _sort_pieces(learned[len(SPECIAL) :])
+    tokenizer = Tokenizer(models.Unigram(list(map(tuple, pieces)), UNKNOWN, byte_fallback=False))
+    tokenizer.pre_tokenizer = _mark_word_starts()
+    tokenizer.decoder = decoders.Metaspace(WORD_START)
+    return tokenizer
+
+
+def _sort_pieces(learned: list[list]) -> list[list]:
+    """Remove what changes with each process: the last digits of the scores, and those of letters without a score.
+
+    The trainer gives each letter that it needs only as part of longer pieces the lowest score, plus a multiple of
+    `LETTER_STEP` in the order of a hash table.
+    """
+    lowest = min((score for _, score in learned), default=0.0)
+    limit = lowest + LETTER_STEP * sum(len(piece) == 1 for piece, _ in learned)
+    scores = {piece: lowest if len(piece) == 1 and score < limit else score for piece, score in learned}
+    return sorted(
+        ([piece, round(score, 6)] for piece, score in scores.items()), key=lambda entry: (-entry[1], entry[0])
+    )
+
+
+def _mark_word_starts() -> pre_tokenizers.PreTokenizer:
+    """Split at white space, and put the mark in front of each word."""
+    mark = pre_tokenizers.Metaspace(WORD_START, prepend_scheme="always", split=False)
+    return pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), mark])
+
+
+KINDS = {"words": _learn_words, "bpe": _learn_bpe, "unigram": _learn_unigram}  # of data.vocabulary

@@ -36,6 +36,7 @@ from nmt.model.kernels.graphed_loop import CudaRecorder, GraphedLoop
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
+from nmt.runs.job import read_search
 from nmt.runs.provenance import git_commit
 from nmt.runs.trained_model import build_model
 from nmt.system.hardware import describe_hardware
@@ -45,6 +46,7 @@ from nmt.training.callbacks import LockGuard
 from nmt.training.lightning_module import TrainingModule, parameter_counts
 from nmt.training.nonfinite_guard import NonfiniteGuard
 from nmt.training.preflight import check_ranks, check_settings
+from nmt.training.pretrained_vectors import fill_embeddings
 from nmt.training.pretraining import offer_as_stage, pretrained, stage_folder
 from nmt.training.process_setup import (
     check_wandb_directories,
@@ -128,7 +130,7 @@ def score_completed(plan: RunPlan) -> float | None:
     """Score a completed run on the test set, if that is asked for and not done yet."""
     config, folder = plan.config, plan.folder
     log.info("completed already: %s (resume=false trains it again)", folder)
-    is_done = is_scored(folder, config.data.test, config.score_unknown)
+    is_done = is_scored(folder, config.data.test, config.score_unknown, read_search(config))
     if config.score_test and rank_zero_only.rank == 0 and not is_done:
         evaluate_run(folder, config)
     return plan.completed.get("best", {}).get("score")
@@ -244,13 +246,15 @@ def _warn_of_changes(config: DictConfig) -> None:
 
 
 def _initialize(plan: RunPlan, module: TrainingModule) -> dict[str, Any]:
-    """Take the weights of another run, where init_from or pretraining names one; a resumed run has its own."""
-    config = plan.config
-    if plan.earlier.checkpoint or not starts_from_pretrained(config):
+    """Take the weights of another run or pretrained vectors, if they are given; a resumed run has its own weights."""
+    config, languages = plan.config, module.prepared.languages
+    if plan.earlier.checkpoint:
         return {}
+    if not starts_from_pretrained(config):
+        vectors = fill_embeddings(config.vectors, module.model, languages)
+        return {"vectors": vectors} if vectors else {}
     source = config.init_from if config.pretraining is None else str(pretrained(config, plan.overrides))
-    languages = module.prepared.languages
-    return {"initialized_from": initialize_from(source, module.model, languages, config.fresh)}
+    return {"initialized_from": initialize_from(source, module.model, languages, config.fresh, config.user_dir)}
 
 
 def with_vocabulary_sizes(config: DictConfig, corpus: PreparedCorpus) -> DictConfig:
@@ -267,7 +271,7 @@ def make_module(
     """Build the LightningModule from settings with vocabulary sizes."""
     source, target = (language.vocabulary.to_json() for language in corpus.languages)
     record = {"config": OmegaConf.to_container(config), "vocabularies": {"source": source, "target": target}}
-    model = build_model(config)
+    model = build_model(config, config.user_dir)
     if config.graphs:
         model.loop = GraphedLoop(CudaRecorder())
     return TrainingModule(

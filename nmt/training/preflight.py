@@ -29,6 +29,7 @@ from nmt.system.files import check_writable
 from nmt.system.hardware import available_cores, has_bfloat16_products
 from nmt.training.lightning_internals import validates_by_the_clock
 from nmt.training.lightning_module import SCORES, check_loss
+from nmt.training.pretrained_vectors import check_vectors
 from nmt.training.pretraining import compose_stage
 from nmt.training.transfer import check_fresh, check_names
 from nmt.translate.unknown_words import check_unknown
@@ -69,6 +70,7 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     _check_languages(config.data)
     _check_model(config)
     if checkpoint is None:
+        check_vectors(config)
         _check_fresh(config, overrides)
         folder = Path(config.pretraining_folder)
         check_writable(folder, f"pretraining_folder={folder}")  # because the run will leave a note there
@@ -216,7 +218,7 @@ def _build_trial(config: DictConfig) -> Translator:
     trial = copy.deepcopy(config)
     trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
     with torch.device("meta"):  # because there a model of any size takes neither memory nor time
-        return build_model(trial)
+        return build_model(trial, trial.user_dir)
 
 
 def _check_fresh(config: DictConfig, overrides: Sequence[str]) -> None:

@@ -29,6 +29,7 @@ from nmt.runs.folder import has_checkpoint, read_summary
 from nmt.runs.job import Job, config_dirs, stop
 from nmt.system.files import write_text
 from nmt.system.locks import lock_file
+from nmt.training.pretrained_vectors import identify_vectors
 
 log = logging.getLogger(__name__)
 
@@ -156,6 +157,7 @@ def fingerprint(config: DictConfig, overrides: Sequence[str], data: TranslationD
     settings |= {f"data.{key}": _plain(config.data[key]) for key in DECISIVE_DATA}
     data = data or hydra.utils.instantiate(config.data)
     settings |= {"data": data.prepare().training_identity, "links": data.links_identity()}
+    settings["vectors"] = identify_vectors(config.vectors)
     settings |= {"code": code_version(config), "torch": torch.__version__}
     if config.pretraining is not None:
         earlier = stage_overrides(config.pretraining, overrides)

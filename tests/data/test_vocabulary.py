@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from nmt.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary
+from nmt.data.vocabulary import KINDS, SPECIAL, UNKNOWN, Vocabulary
 from nmt.errors import ConfigurationError
 
 LINES = ["b a b c", "b a d", "low lower lowest b"]
@@ -26,7 +26,7 @@ def test_rare_words_and_words_beyond_the_size_are_unknown():
     assert learn(size=5).encode(["b a"])[0].tolist() == [4, UNKNOWN]
 
 
-@pytest.mark.parametrize("kind", ["words", "bpe"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_same_text_gives_same_ids_even_if_all_words_are_equally_frequent(kind):
     text = [" ".join(f"{a}{b}{c}" for c in "uvwxyz") for a in "abcdef" for b in "mnopqr"]  # all words once
     learned = {Vocabulary.learn([text], kind=kind, size=60, minimum_count=1).to_json() for _ in range(5)}
@@ -38,7 +38,7 @@ def test_ids_of_letters_are_sorted_by_code_word_ends_first():
     assert learn("bpe").pieces(range(4 + 7 + 11)) == [*SPECIAL, *finals, *sorted("abcdlowerst")]
 
 
-@pytest.mark.parametrize("kind", ["words", "bpe"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_words_are_restored_from_their_ids(kind):
     vocabulary = learn(kind)
     ids = vocabulary.encode(LINES)
@@ -59,9 +59,9 @@ def test_unknown_letter_at_the_end_of_a_word_does_not_join_two_words():
 
 
 @pytest.mark.parametrize("line", ["low b low", "loq b", "q 科 学 b", "x</s>y b", "b"])
-@pytest.mark.parametrize("kind", ["words", "bpe"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_pieces_of_given_words_map_to_them_even_if_letters_are_unknown(kind, line):
-    vocabulary, words = learn(kind, size=14), line.split()
+    vocabulary, words = learn(kind, size=16), line.split()
     places = vocabulary.map_pieces_of_words(words)
     for position, word in enumerate(words):
         expected = vocabulary.encode([word])[0]
@@ -69,14 +69,53 @@ def test_pieces_of_given_words_map_to_them_even_if_letters_are_unknown(kind, lin
     assert len(places) == len(vocabulary.encode([line])[0])
 
 
+def test_unigram_pieces_mark_where_words_start():
+    vocabulary = learn("unigram", size=30)
+    (row,) = vocabulary.encode(["low b lower"])
+    pieces = vocabulary.pieces(row)
+    assert "".join(pieces) == "▁low▁b▁lower"
+    places = [sum(piece.startswith("▁") for piece in pieces[: end + 1]) - 1 for end in range(len(pieces))]
+    assert vocabulary.map_pieces_to_words(row) == places
+    assert vocabulary.mark_unknown(["lo?", "b", "?", "low", "?ow"]) == ["lo<unk>", "b", "<unk>", "low", "<unk>ow"]
+
+
+def test_no_word_of_unigram_pieces_is_empty():
+    vocabulary = learn("unigram", size=30)
+    (mark,) = vocabulary.encode(["▁"])[0]
+    row = [mark, mark, *vocabulary.encode(["low"])[0], mark]
+    assert vocabulary.words(row) == ["▁", "▁", "low", "▁"]
+    assert vocabulary.map_pieces_to_words(row) == [0, 1, *[2] * (len(row) - 3), 3]
+
+
+def test_a_unigram_vocabulary_without_room_for_all_letters_is_refused():
+    with pytest.raises(
+        ConfigurationError,
+        match=r"data\.vocabulary\.size=8: too few for 11 letters.* Fix: data\.vocabulary\.size=32, or",
+    ):
+        learn("unigram", size=8)
+
+
+def test_unigram_pieces_are_learned_from_words_that_are_frequent_enough():
+    vocabulary = learn("unigram", minimum_count=2)
+    assert vocabulary.mark_unknown(["b", "a", "w"]) == ["b", "a", "<unk>"]
+
+
+@pytest.mark.parametrize(("kind", "words"), [("words", "a b low lower"), ("bpe", "a b low"), ("unigram", "low")])
+def test_words_that_are_one_piece_have_its_id(kind, words):
+    vocabulary = learn(kind)
+    ids = vocabulary.whole_words()
+    assert set(words.split()) <= set(ids)
+    assert [vocabulary.encode([word])[0].tolist() for word in ids] == [[number] for number in ids.values()]
+
+
 def test_special_symbol_in_the_text_becomes_an_unknown_word():
-    for kind in ("words", "bpe"):
+    for kind in KINDS:
         (row,) = learn(kind).encode(["a </s> <pad> b"])
         assert not set(row.tolist()) & {0, 2, 3}
 
 
 def test_vocabulary_is_stored_as_a_standard_tokenizer_file(tmp_path):
-    for kind in ("words", "bpe"):
+    for kind in KINDS:
         vocabulary = learn(kind)
         (tmp_path / "tokenizer.json").write_text(vocabulary.to_json(), encoding="utf-8")
         again = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -86,7 +125,8 @@ def test_vocabulary_is_stored_as_a_standard_tokenizer_file(tmp_path):
 
 def test_error_names_the_key_of_an_unknown_kind():
     with pytest.raises(
-        ConfigurationError, match=r"data\.vocabulary\.kind=sentencepiece: unknown kind\. Fix: choose words or bpe"
+        ConfigurationError,
+        match=r"data\.vocabulary\.kind=sentencepiece: unknown kind\. Fix: choose words, bpe, unigram",
     ):
         learn("sentencepiece")
 

@@ -76,6 +76,7 @@ def test_a_trainer_choice_trains_two_steps(choice, tmp_path, capfd, monkeypatch)
         "model.tie_embeddings=output",
         "data.vocabulary.joint=true model.tie_embeddings=all",
         "data.vocabulary.kind=bpe data.vocabulary.size=120",
+        "data.vocabulary.kind=unigram data.vocabulary.size=120",
         "data.batches.unit=tokens data.batches.size=400",
         "loss.label_smoothing=0.1",
         "decoder=luong encoder=lstm encoder.reverse=true decoder.input_feeding=false data.source_end=false",
