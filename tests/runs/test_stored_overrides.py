@@ -53,6 +53,7 @@ def test_a_folder_of_any_name_can_be_repeated(tmp_path, monkeypatch, name):
         "logger=none",
         "~logger.wandb",
         "logger.wandb.project=mine",
+        "logger.wandb.artifacts=checkpoint",
         "name=mine/first",
         "fresh=[decoder.memory.*]",
         "init_from='/a/run,a=b'",
