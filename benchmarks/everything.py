@@ -18,13 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from eole_peer import EOLE
 from joeynmt_peer import JOEY
 from opennmt_peer import OPENNMT
 from peers import Peer
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-PEERS = {"joeynmt": JOEY, "opennmt": OPENNMT}
+PEERS = {"joeynmt": JOEY, "opennmt": OPENNMT, "eole": EOLE}
 TRAINING = {"joeynmt": "joeynmt_search.py", "opennmt": "opennmt_peer.py"}  # scripts that train a model for the search
 COMPARISON = (  # the comparison model, as in train_throughput.py
     "data=multi30k",
@@ -113,7 +114,7 @@ def cpu_parts(options: argparse.Namespace) -> list[Part]:
         Part("train_small", "train_throughput.py", rounds, peers=tuple(PEERS)),
         Part("train_small_precision", "train_throughput.py", [*rounds, *low_precision]),
         Part("train_paper", "train_throughput.py", [*rounds, *paper]),
-        Part("search", "search_throughput.py", [*rounds, *other_searches], peers=tuple(PEERS), searches=True),
+        Part("search", "search_throughput.py", [*rounds, *other_searches], peers=tuple(TRAINING), searches=True),
         Part("large_vocabulary", "large_vocabulary.py", rounds),
         Part("growth", "growth.py", ["--plot", str(options.results / "growth.png")]),
         Part("startup", "startup.py", [], searches=True),

@@ -2,8 +2,8 @@
 
     python benchmarks/train_throughput.py                             the `small` comparison size on Multi30k (NMT_DATA)
     python benchmarks/train_throughput.py --size paper --data random  RNNsearch's sizes on random words
-    python benchmarks/train_throughput.py --joeynmt VENV/bin/python --opennmt VENV/bin/python
-                                                                      also Joey NMT and OpenNMT-py (see README.md)
+    python benchmarks/train_throughput.py --joeynmt VENV/bin/python --opennmt VENV/bin/python --eole VENV/bin/python
+                                                                      also other systems (see README.md)
     python benchmarks/train_throughput.py --override attention=dot …  another model of ours
     python benchmarks/train_throughput.py --mechanism attention=coverage --mechanism memory=buffer …
                                                                       the cost of mechanisms over plain attention
@@ -37,7 +37,7 @@ MODEL = (
     "size.readout=512",
     f"data.batches.size={BATCH}",
 )
-PEERS = {"joeynmt": ("joeynmt_peer.py",), "opennmt": ("opennmt_peer.py", "train")}
+PEERS = {"joeynmt": ("joeynmt_peer.py",), "opennmt": ("opennmt_peer.py", "train"), "eole": ("eole_peer.py",)}
 RANDOM_SENTENCES, RANDOM_LENGTHS = 8000, (6, 20)
 
 
@@ -71,6 +71,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--joeynmt", help="Python of an environment with Joey NMT")
     parser.add_argument("--opennmt", help="Python of an environment with OpenNMT-py")
+    parser.add_argument("--eole", help="Python of an environment with eole")
     parser.add_argument("--override", action="append", default=[], help="KEY=VALUE for our model")
     parser.add_argument(
         "--mechanism",

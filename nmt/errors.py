@@ -1,6 +1,7 @@
 """Errors that a user can fix: one line with what is wrong, where, and what to type."""
 
 import importlib.util
+import os
 import re
 import traceback
 from collections.abc import Iterable
@@ -8,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 PACKAGE = str(Path(__file__).parent)
+user_folders: list[str] = []  # of the user's own code; nmt/config/user_dir.py adds them
 
 
 class UserError(Exception):
@@ -39,7 +41,8 @@ class CheckpointError(UserError):
 
 def is_importable(module: str) -> bool:
     """Return whether a module is installed, without importing it."""
-    return importlib.util.find_spec(module) is not None
+    spec = importlib.util.find_spec(module)
+    return spec is not None and spec.origin is not None  # because any folder named wandb is a module without origin
 
 
 def require_packages(setting: str, *packages: str) -> None:
@@ -60,7 +63,7 @@ def first_line(error: BaseException) -> str:
 
 
 def locate_error(error: BaseException, skip: str = "") -> str | None:
-    """Return file, line and reason of an error in the code of this package, or None if it is from outside.
+    """Return file, line and reason of an error in the code of this package or of the user; None if it is from outside.
 
     Args:
         error: The error.
@@ -69,7 +72,13 @@ def locate_error(error: BaseException, skip: str = "") -> str | None:
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if frame.filename.startswith(PACKAGE) and frame.filename != skip]
+    ours = [frame for frame in frames if _is_ours(frame.filename) and frame.filename != skip]
     if not ours:
         return None
     return f"{ours[-1].filename}, line {ours[-1].lineno}: {type(error).__name__}: {first_line(error)}"
+
+
+def _is_ours(file: str) -> bool:
+    """Return whether a file is of this package, or the user's; the user's folder may hold an environment."""
+    is_users = file.startswith(tuple(f"{folder}{os.sep}" for folder in user_folders)) and "site-packages" not in file
+    return file.startswith(PACKAGE) or is_users

@@ -23,7 +23,16 @@ from nmt.evaluation.test_set import read_test_set
 from nmt.report.load.evaluated_runs import load_evaluation, note_stale_scores
 from nmt.report.load.evaluation import compute_digest
 from nmt.report.load.run_folder import RunFolder, read_choices
-from nmt.runs.folder import CHECKPOINTS, CHOICES, CONFIG, METRICS, OVERRIDES, SUMMARY, read_summary
+from nmt.runs.folder import (
+    CHECKPOINTS,
+    CHOICES,
+    CONFIG,
+    METRICS,
+    OVERRIDES,
+    SUMMARY,
+    list_evaluations,
+    read_summary,
+)
 from nmt.runs.trained_model import build_data
 from nmt.system.files import atomic_write, write_json, write_text
 from nmt.system.safe_files import UnreadableError
@@ -149,10 +158,11 @@ def _pack(run: RunFolder, tests: Sequence[str], before: Mapping[str, Any] | None
 
 
 def _pack_test(run: RunFolder, test: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    evaluation = load_evaluation(run, test)
+    folder = (list_evaluations(run.folder, test) or [test])[0]  # a search typed for all runs is in its name
+    evaluation = load_evaluation(run, folder)
     if stale := note_stale_scores(run, evaluation):
         raise UnreadableError(stale)
-    stored = json.loads((run.folder / test / "scores.json").read_text("utf-8"))
+    stored = json.loads((run.folder / folder / "scores.json").read_text("utf-8"))
     trained = run.trained or Path(stored["members"][0]["run"])
     config = before["config"] if before and not (trained / CONFIG).exists() else (trained / CONFIG).read_text("utf-8")
     _read_texts(config, test, evaluation.digest, _portable_overrides(stored))  # or the run could not be restored

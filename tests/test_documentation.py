@@ -13,7 +13,8 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 COMMAND = re.compile(r"^    (?:nmt-train|python train\.py) ((?:.*\\\n)*.*)$", re.M)
 # what a reader fills in, and what has no single configuration
-UNFINISHED = ("…", "FOLDER", "RUN", "OWNER", "mine", "VALUE", "CHOICE", "--help", "--config-dir", "--cfg", "choice(")
+UNFINISHED = ("…", "FOLDER", "RUN", "OWNER", "mine", "my_project", "VALUE", "CHOICE", "--help", "--config-dir", "--cfg")
+UNFINISHED += ("choice(",)
 
 
 def anchors(path: Path) -> set[str]:

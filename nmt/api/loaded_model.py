@@ -17,24 +17,26 @@ from nmt.translate import text_translator
 from nmt.translate.loading import SEARCH_KEYS, build_search, load_translator
 from nmt.translate.unknown_words import make_replacer
 
-LOADING_KEYS = ("device", "int8", "candidates", "matmul_precision", "weights", "average")  # of translate.yaml
+# keys of translate.yaml
+LOADING_KEYS = ("device", "threads", "int8", "candidates", "matmul_precision", "weights", "average")
 CALL_KEYS = (*(key for key in SEARCH_KEYS if key != "nbest"), "unknown", "longest_line", "batch_size")
 
 
-def load(*runs: str | os.PathLike[str], **settings: Any) -> "Model":
+def load(*runs: str | os.PathLike[str], user_dir: str | os.PathLike[str] | None = None, **settings: Any) -> "Model":
     """Load a trained model.
 
     Args:
         runs: The folder of a run, or a checkpoint; several are an ensemble.
-        settings: Settings of conf/translate.yaml: `device`, `int8`, `candidates`, `matmul_precision`, and for an
-            ensemble `weights` and `average`.
+        user_dir: The folder of your own classes, if the runs use any.
+        settings: Settings of conf/translate.yaml: `device`, `threads`, `int8`, `candidates`, `matmul_precision`, and
+            for an ensemble `weights` and `average`.
     """
     if not runs:
         raise UserError("load(): no run is given. Fix: load('outputs/…/RUN')")
     paths = [str(path) for path in runs]
     named = {"run": paths[0]} if len(paths) == 1 else {"runs": paths}
     _check(settings, LOADING_KEYS, "load()")
-    return Model(settings | named)
+    return Model(settings | named | {"user_dir": None if user_dir is None else os.fspath(user_dir)})
 
 
 class Model:
@@ -57,7 +59,7 @@ class Model:
 
         Args:
             lines: The lines, as anybody would write them: they are tokenized as the training text was.
-            traces: Also keep what the parts of the model show; not of an ensemble.
+            traces: Also keep what the parts of the model show; not of a line in parts.
             search: Settings of conf/search.yaml, such as `beam=5`; those not given are those of the run. Also
                 `unknown`, `longest_line` and `batch_size` of conf/translate.yaml.
         """
@@ -108,7 +110,7 @@ class Model:
         Args:
             sources: The lines to translate.
             references: A correct translation of each line, or several lists of such lines.
-            search: As of `translate`; but unknown words are kept unless `unknown` is given, as in evaluate.py.
+            search: As of `translate`; but without `unknown`, `score_unknown` of the run counts, as in evaluate.py.
         """
         if not sources or not references:
             raise DataError("evaluate(): no sources or no references are given")
@@ -118,7 +120,8 @@ class Model:
             raise DataError(
                 f"evaluate(): {len(sources)} sources and {wrong[0]} references. Fix: give one reference for each source"
             )
-        texts = [translation.text for translation in self.translate(sources, **{"unknown": "keep"} | search)]
+        search = {"unknown": self._runs[0].unknown} | search
+        texts = [translation.text for translation in self.translate(sources, **search)]
         data = self._runs[0].config.data
         return {
             name: score.score

@@ -1,13 +1,17 @@
 """Read the KEY=VALUE arguments of a command over its defaults."""
 
+import os
+import re
 import sys
 
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because the configuration files use them
 from nmt.config.installation import name_command
+from nmt.config.key_list import describe_keys
 from nmt.config.overrides import expand_home, explain_split_argument, find_repeated, read_dotlist
-from nmt.config.schema import describe_keys, find_misfit, load_defaults
+from nmt.config.schema import find_misfit, load_defaults
+from nmt.config.user_dir import add_user_dir
 from nmt.errors import ConfigurationError
 
 
@@ -27,13 +31,13 @@ def read_arguments(
     """
     usage = usage.replace(f"python {command}.py", name_command(command)).strip()
     exit_after_help(arguments, f"{usage}\n\nAll keys with their defaults:\n\n{describe_keys(command)}")
-    arguments = list(map(expand_home, arguments))
+    # without the + of a new test set, which train.py takes too
+    arguments = [expand_home(re.sub(r"^\++(?=data\.)", "", argument)) for argument in arguments]
     defaults = load_defaults(command)
     OmegaConf.set_struct(defaults, True)
     for argument in arguments:
-        if "=" not in argument:
-            fix = "Fix: write run=FOLDER, for example; --help explains the keys"
-            raise ConfigurationError(explain_split_argument(argument, arguments) or f"{argument}: not KEY=VALUE. {fix}")
+        if "=" not in argument or "/" in argument.partition("=")[0]:
+            raise ConfigurationError(explain_split_argument(argument, arguments) or _explain_plain(argument))
         if takes_data and argument.startswith("test="):
             raise ConfigurationError(f"{argument}: no such key. Fix: data.{argument}")
     if repeated := find_repeated(arguments):
@@ -46,9 +50,19 @@ def read_arguments(
     for key, value in given.items():
         if problem := find_misfit(key, value, defaults[key]):
             raise ConfigurationError(problem)
+    if settings.user_dir is not None or "user_dir=" in arguments:
+        settings.user_dir = str(add_user_dir(settings.user_dir or ""))
     for key in defaults.keys() & load_defaults("search").keys() - given.keys():
         settings[key] = None  # because the run decides it
     return settings, data_overrides
+
+
+def _explain_plain(argument: str) -> str:
+    """Explain a plain argument that is no run."""
+    if os.path.isfile(argument):
+        return f"{argument}: is a file, not a run. Fix: name a run's folder or a .ckpt file, or write KEY={argument}"
+    fix = "Fix: name the folder of a run, or write KEY=VALUE; --help explains the keys"
+    return f"{argument}: no such folder or checkpoint, and not KEY=VALUE. {fix}"
 
 
 def exit_after_help(arguments: list[str], usage: str) -> None:

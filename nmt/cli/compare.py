@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
-from nmt.config.schema import load_defaults
+from nmt.cli.run_arguments import split_runs
 from nmt.errors import ConfigurationError
 from nmt.report.compare.systems import ComparedSystems
 from nmt.report.comparison import compare_runs
@@ -33,7 +33,8 @@ def compare(folders: Sequence[str], settings: DictConfig) -> str:
 
 def _sum_up(compared: ComparedSystems) -> str:
     sentences = len(compared.runs[0].evaluation.sentences)
-    counts = ((len(compared.systems), "system"), (len(compared.runs), "run"), (sentences, "sentence"))
+    runs = len({run.folder for run in compared.runs})  # one may be evaluated in several ways
+    counts = ((len(compared.systems), "system"), (runs, "run"), (sentences, "sentence"))
     systems, runs, sentences = (f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts)
     others = f"; {len(compared.left_out)} not compared" if compared.left_out else ""
     return f"{systems} of {runs} on {compared.test}, {sentences}{others}"
@@ -49,24 +50,9 @@ def _check_output(settings: DictConfig) -> Path:
     return output
 
 
-def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the folders and the KEY=VALUE arguments; a folder may have = in its name, but not behind a key."""
-    known = [str(key) for key in load_defaults("compare")]
-    folders, keys = [], []
-    for argument in arguments:
-        key, is_pair, _ = argument.partition("=")
-        if (is_pair and key in known) or argument in ("-h", "--help", "help"):
-            keys.append(argument)
-        elif is_pair and "/" not in argument and not Path(argument).exists():
-            raise ConfigurationError(f"{argument}: no such key and no such folder. Fix: keys are {', '.join(known)}")
-        else:
-            folders.append(argument)
-    return folders, keys
-
-
 @exit_with_one_line_errors
 def main() -> None:
     """Compare the runs that the command line names."""
-    folders, keys = split_arguments(sys.argv[1:])
-    settings, _ = read_arguments("compare", keys, usage=__doc__)
+    folders, arguments = split_runs("compare", sys.argv[1:])
+    settings, _ = read_arguments("compare", arguments, usage=__doc__)
     print(compare(folders, settings))

@@ -1,26 +1,31 @@
-"""Evaluate a run, or score files: one of five tasks.
+"""Evaluate runs, or score files: one of five tasks.
 
-    python evaluate.py run=FOLDER [data.test=NAME] [KEY=VALUE …]
-    python evaluate.py run=FOLDER 'score=[SOURCE,TARGET]'
-    python evaluate.py run=FOLDER 'rescore=[SOURCE,NBEST]' [rescore_weight=1]
+    python evaluate.py RUN … [data.test=NAME] [KEY=VALUE …]
+    python evaluate.py RUN 'score=[SOURCE,TARGET]'
+    python evaluate.py RUN 'rescore=[SOURCE,NBEST]' [rescore_weight=1]
     python evaluate.py links=FILE gold=FILE
     python evaluate.py hypotheses=FILE reference=FILE
 
-1. Translate a test set, score the translations, and write scores.json, hypotheses.txt, sentences.jsonl, links.txt and
-   alignments.npz to FOLDER/<test set>/.
+RUN is the folder of a run, or one of its checkpoints: multirun/first/* names all runs of a sweep. run=RUN means the
+same, and 'runs=[RUN,RUN]' is an ensemble.
+
+1. Translate a test set with each run in turn, score the translations, and write scores.json, hypotheses.txt,
+   sentences.jsonl, links.txt and alignments.npz to RUN/<test set>/.
 2. Print the log-probability of each given translation, and its mean per word.
 3. Rank an n-best list, best first: number ||| text ||| together ||| score ||| mean. The mean is the run's
    log-probability per word, and together = score + rescore_weight · mean.
 4. Print the alignment error rate of any aligner's links.
 5. Print the scores of any system's translations.
 
-For an ensemble write 'runs=[FOLDER,FOLDER]' instead of run=FOLDER. The keys most often used:
+The keys most often used:
 
+- data.test=NAME: a test set of the run; data.tests.NAME.source=FILE data.tests.NAME.target=FILE adds one.
 - beam=10: the width of the beam search; 1 is greedy search. Search keys that are not given are those of the run.
 - unknown=keep|copy|translate: what to do with unknown words.
 - output=FOLDER: write the results elsewhere.
+- threads=N device=cpu|cuda: where the model runs.
 - traces=true: also keep what the model's parts show; mechanism=true: also compute figures from it.
-- as_json=true: print JSON and nothing else.
+- as_json=true: print JSON and nothing else; of several runs, an object a line.
 """
 
 import sys
@@ -31,8 +36,9 @@ from omegaconf import DictConfig
 
 from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
+from nmt.cli.run_arguments import name_runs, split_runs
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, UserError
 from nmt.system.files import dump_json
 
 if TYPE_CHECKING:
@@ -44,8 +50,13 @@ if TYPE_CHECKING:
 @exit_with_one_line_errors
 def main() -> None:
     """Score what the command line names."""
-    settings, data_overrides = read_arguments("evaluate", sys.argv[1:], usage=__doc__, takes_data=True)
+    runs, arguments = split_runs("evaluate", sys.argv[1:])
+    settings, data_overrides = read_arguments("evaluate", arguments, usage=__doc__, takes_data=True)
     keys = choose_task(settings, data_overrides)
+    if len(runs) > 1:
+        evaluate_in_turn(runs, settings, data_overrides, keys)
+        return
+    name_runs(settings, runs)
     TASKS[keys](settings, data_overrides)
 
 
@@ -62,14 +73,35 @@ def choose_task(settings: DictConfig, data_overrides: list[str]) -> tuple[str, .
     raise ConfigurationError(f"{'=, '.join(given)}=: belong to different tasks. Fix: leave out all but one")
 
 
-def evaluate_test_set(settings: DictConfig, data_overrides: list[str]) -> None:
-    """Evaluate a run, and print sentences and scores."""
+def evaluate_in_turn(runs: list[str], settings: DictConfig, data_overrides: list[str], keys: tuple[str, ...]) -> None:
+    """Evaluate runs one after another; an error of one does not stop the others."""
+    from nmt.translate.loading import check_settings
+
+    if keys or settings.output is not None:
+        given = keys[0] if keys else "output"
+        raise ConfigurationError(f"{given}={settings[given]}: is of one run, and {len(runs)} are given. Fix: name one")
+    check_settings(settings)
+    failures = 0
+    for run in runs:
+        one = settings.copy()
+        name_runs(one, [run])
+        try:
+            evaluate_test_set(one, data_overrides, indent=None)
+        except UserError as error:
+            failures += 1
+            print(f"error: {error}", file=sys.stderr)
+    if failures:
+        raise UserError(f"{failures} of {len(runs)} runs were not evaluated; the lines above name the reasons")
+
+
+def evaluate_test_set(settings: DictConfig, data_overrides: list[str], indent: int | None = 2) -> None:
+    """Evaluate a run, and print sentences and scores; as_json=true indents them, or prints a single line."""
     from nmt.evaluation.run_evaluation import evaluate
 
     evaluation = evaluate(settings, data_overrides, heatmaps=0 if settings.as_json else settings.show)
     scores = evaluation.scores
     if settings.as_json:
-        print_json(scores)
+        print(dump_json(scores, indent=indent))
         return
     if settings.show:
         print_sentences(evaluation, settings.show)
@@ -79,7 +111,7 @@ def evaluate_test_set(settings: DictConfig, data_overrides: list[str]) -> None:
     print_scores(scores["scores"], as_json=False)
     if scores["by_frequency"]:
         print_frequency_table(scores["by_frequency"])
-    print(f"in {scores['run']}/{scores['test']}/: scores.json, hypotheses.txt, sentences.jsonl, links.txt, …")
+    print(f"in {evaluation.folder}/: scores.json, hypotheses.txt, sentences.jsonl, links.txt, …")
 
 
 def print_pair_scores(settings: DictConfig, _: list[str]) -> None:
@@ -128,15 +160,10 @@ def print_lines(lines: Iterable[str]) -> None:
         print(line)
 
 
-def print_json(value: dict[str, Any]) -> None:
-    """Print indented JSON."""
-    print(dump_json(value, indent=2))
-
-
 def print_scores(scores: dict[str, Any], as_json: bool) -> None:
     """Print a score per line, with its signature if it has one; or JSON."""
     if as_json:
-        print_json(scores)
+        print(dump_json(scores, indent=2))
         return
     for name, value in scores.items():
         score, signature = (value["score"], value["signature"]) if isinstance(value, dict) else (value, "")

@@ -13,6 +13,7 @@ from nmt.config.diff import override_key
 from nmt.config.installation import CONF_DIR
 from nmt.config.overrides import expand_home, find_repeated, prepare_arguments, read_overrides
 from nmt.config.schema import check_composed_config, check_overrides
+from nmt.config.user_dir import add_configured_user_dir, add_typed_user_dir
 from nmt.runs.job import IS_JOB
 from nmt.runs.stored_overrides import repeat_run
 
@@ -21,7 +22,9 @@ from nmt.runs.stored_overrides import repeat_run
 def train_composed(config: DictConfig) -> float | None:
     """Check the composed configuration and train; return the best validation score, for sweepers."""
     with exit_on_job_error():
-        check_overrides(read_overrides())
+        overrides = read_overrides()
+        add_configured_user_dir(config, overrides)
+        check_overrides(overrides)
         check_composed_config(config)
         from nmt.training.experiment import train  # here, because torch and Lightning take seconds to import
 
@@ -35,7 +38,8 @@ def main() -> None:
         values = ",".join(argument.partition("=")[2] for argument in repeated)
         sweep = f"-m {override_key(repeated[0])}={values}"
         print(f"{' '.join(repeated)}: the last one counts; {sweep} trains with each", file=sys.stderr)
-    sys.argv[1:] = prepare_arguments(repeat_run(list(map(expand_home, sys.argv[1:]))))
+    arguments = repeat_run(list(map(expand_home, sys.argv[1:])))
+    sys.argv[1:] = prepare_arguments(add_typed_user_dir(arguments))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # because Hydra then raises errors instead of printing them
     train_composed()
 

@@ -1,8 +1,11 @@
 """Translate text with a trained model or an ensemble: raw text in, detokenized text out, line for line.
 
-    python translate.py run=FOLDER [KEY=VALUE …] < source > target
-    python translate.py 'runs=[FOLDER,FOLDER]' [average=probabilities|logs] < source > target
-    python translate.py 'runs=[FOLDER,FOLDER]' serve=true [port=8000]
+    python translate.py RUN [KEY=VALUE …] < source > target
+    python translate.py RUN RUN … [average=probabilities|logs] < source > target
+    python translate.py RUN RUN … serve=true [port=8000]
+
+RUN is the folder of a run, or one of its checkpoints: multirun/first/* names all runs of a sweep. run=RUN and
+'runs=[RUN,RUN]' mean the same.
 
 The second command translates with an ensemble; its runs must have the same vocabularies. The third serves a page in
 the browser, where runs translate side by side. The keys most often used:
@@ -25,6 +28,7 @@ from tqdm import tqdm
 
 from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
+from nmt.cli.run_arguments import name_runs, split_runs
 from nmt.data.text_files import open_text
 from nmt.errors import ConfigurationError, require_packages
 from nmt.system.files import dump_json
@@ -120,7 +124,9 @@ def _format_links(translation: Translation) -> str:
 @exit_with_one_line_errors
 def main() -> None:
     """Translate, or serve the page if serve=true."""
-    settings, _ = read_arguments("translate", sys.argv[1:], usage=__doc__)
+    runs, arguments = split_runs("translate", sys.argv[1:])
+    settings, _ = read_arguments("translate", arguments, usage=__doc__)
+    name_runs(settings, runs)
     if settings.serve:
         require_packages("serve=true", "starlette", "uvicorn")
         from nmt.web.server import serve

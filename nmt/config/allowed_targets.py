@@ -2,9 +2,12 @@
 
 import importlib
 import re
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from nmt.config.user_dir import find_module_file
 from nmt.errors import UserError, first_line, locate_error
 
 ALLOWED = ("nmt.model.", "nmt.data.", "torch.nn.init.")
@@ -31,14 +34,20 @@ def check_references(config: Mapping[str, Any]) -> None:
                     sections.append(reference["section"])
 
 
-def check_targets(node: Any, section: str = "model") -> None:
-    """Refuse a resolved configuration that names anything but classes of this project and torch.nn.init."""
+def check_targets(node: Any, section: str = "model", user_dir: str | Path | None = None) -> None:
+    """Refuse a resolved configuration that names anything but torch.nn.init, and classes of this project or the user.
+
+    Args:
+        node: A part of the configuration.
+        section: Its key.
+        user_dir: The folder of the user's classes, as the command names it.
+    """
     for key, value in walk(node, section):
         if isinstance(value, str) and "${" in value:
             raise UserError(f"{key}={value}: refused, because it would be resolved a second time")
         if isinstance(value, Mapping) and value.get("_target_") is not None:
             target = str(value["_target_"])
-            if refusal := _find_refusal(target):
+            if refusal := _find_refusal(target, user_dir):
                 raise UserError(f"{key}._target_={target}: {refusal}")
 
 
@@ -53,21 +62,41 @@ def walk(node: Any, key: str) -> Iterator[tuple[str, Any]]:
             yield from walk(value, f"{key}[{index}]")
 
 
-def _find_refusal(target: str) -> str | None:
+def _find_refusal(target: str, user_dir: str | Path | None) -> str | None:
     """Return why a stored configuration may not name a target, or None if it may."""
-    refusal = f"refused, because a run may only name {'…, '.join(ALLOWED)}…"
-    if not target.startswith(ALLOWED):
-        return refusal
     module, _, name = target.rpartition(".")
+    file = _find_user_file(module, user_dir)
+    if not (target.startswith(ALLOWED) or file):
+        return _refuse(user_dir)
     try:
-        named = getattr(importlib.import_module(module), name)
+        imported = importlib.import_module(module)
+        if file and not _is_imported_from(module, file):
+            return f"refused, because the installed module {module} hides {file}. Fix: rename the file"
+        named = getattr(imported, name)
     except Exception as error:
         if (place := locate_error(error, skip=__file__)) is not None:
             return place
         fix = "Fix: correct the name, or put back the code of the run"
         return f"refused, because there is no such class ({first_line(error)}). {fix}"
     # The place of the definition counts, because nmt.model.encoder.torch.hub.load begins like a name of this project.
-    # Only classes of this package are allowed, because its functions also fetch, write and remove files.
+    # Only classes are allowed, because functions also fetch, write and remove files.
     module = str(getattr(named, "__module__", None))
-    is_allowed = module == "torch.nn.init" or (isinstance(named, type) and module.startswith(ALLOWED))
-    return None if is_allowed else refusal
+    file = _find_user_file(module, user_dir)
+    is_ours = module.startswith(ALLOWED) or (file is not None and _is_imported_from(module, file))
+    return None if module == "torch.nn.init" or (isinstance(named, type) and is_ours) else _refuse(user_dir)
+
+
+def _find_user_file(module: str, user_dir: str | Path | None) -> Path | None:
+    return None if user_dir is None else find_module_file(module, [user_dir])
+
+
+def _is_imported_from(module: str, file: Path) -> bool:
+    imported = getattr(sys.modules.get(module), "__file__", None)
+    return imported is not None and Path(imported).resolve() == file.resolve()
+
+
+def _refuse(user_dir: str | Path | None) -> str:
+    allowed = f"refused, because a run may only name {'…, '.join(ALLOWED)}…"
+    if user_dir is None:
+        return f"{allowed}. Fix: add user_dir=FOLDER if you trust it"
+    return f"{allowed}, and classes that files in user_dir={user_dir} define. Fix: correct the name"

@@ -8,8 +8,10 @@ WITHOUT_EFFECT = (  # settings that do not change what a run learns
     "ckpt_path", "resume", "repeats", "name", "sweep", "threads", "score_test", "score_unknown", "table", "tabulated",
     "paper", "hparams_search", "graphs", "data.batches.multiple",
     "logger", "callbacks.last", "callbacks.progress", "callbacks.translations", "callbacks.throughput",
+    "callbacks.learning_rate",
     "model.source_vocabulary_size", "model.target_vocabulary_size",
-    "pretraining_folder", "hydra", "data.cache", "data.missing", "data.name", "callbacks.pruning.sweep_folder",
+    "pretraining_folder", "hydra", "user_dir", "data.cache", "data.missing", "data.name",
+    "callbacks.pruning.sweep_folder",
 )  # fmt: skip
 TEST = "data.test"  # the test set has no effect on training either
 SEARCH = "search"  # nor has its search, unless validation refers to it

@@ -27,9 +27,8 @@ from yaml import MarkedYAMLError
 
 from nmt.config.chosen_files import name_file
 from nmt.config.diff import flatten_settings
-from nmt.config.installation import CONF_DIR
 from nmt.config.overrides import MULTIRUN, explain_split_argument, quote_value
-from nmt.config.schema import list_choices
+from nmt.config.schema import is_group, list_choices
 from nmt.errors import UserError, did_you_mean, first_line, locate_error
 
 HYDRA_PLUGINS = {  # packages with launchers and sweepers
@@ -112,7 +111,7 @@ def _unknown_choice(error: MissingConfigException, match: re.Match) -> str:
 
 def _number_as_choice(_: ValueError, __: re.Match) -> str:
     for group, choices in _arguments():
-        known = list_choices(group) if group and (CONF_DIR / group).is_dir() else []
+        known = list_choices(group) if group and is_group(group) else []
         for choice in choices.split(",") if known else ():  # a sweep has several
             if choice not in known:
                 fix = "leave it out, or choose" if choice == "null" else "choose"
@@ -162,7 +161,7 @@ def _unknown_key(error: OmegaConfBaseException, _: re.Match) -> str:
         return f"{key}: {section} is not chosen. Fix: {fix}"
     hint = did_you_mean(str(error.key), known) or _find_deeper(str(error.key), error.parent_node)
     takes_more = not str(error.parent_node.get("_target_", "nmt.")).startswith("nmt.")  # keys that conf/ does not list
-    if not hint and (takes_more or section in ("data.tests", "callbacks", "logger")):
+    if not hint and (takes_more or section in ("callbacks", "logger")):
         hint = f" (a new one is added by a +: +{key})"
     place = f"{section} has" if section else "there are"
     line = f"{key}: no such key{hint}; {place} {', '.join(known) or 'none'}"

@@ -14,7 +14,7 @@ from nmt.errors import ConfigurationError
 
 MULTIRUN = {"-m", "--multirun"}
 # Keys of evaluate.py, translate.py and compare.py whose values are paths or names; data.…NAME is the end of a key
-PATHS = {"run", "input", "output", "prefixes", "links", "gold", "hypotheses", "baseline", "test"}
+PATHS = {"run", "user_dir", "input", "output", "prefixes", "links", "gold", "hypotheses", "baseline", "test"}
 PATHS |= {f"data.…{name}" for name in ("dir", "cache", "path", "test")}
 LISTS_OF_PATHS = {"runs", "score", "rescore", "reference"}
 LISTS_OF_PATHS |= {f"data.…{name}" for name in ("source", "target", "alignments", "references")}
@@ -22,7 +22,7 @@ ITEM_OF_LIST = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,]*?)\s*(?:,|$)""")
 
 
 def prepare_arguments(arguments: list[str]) -> list[str]:
-    """Refuse arguments that training cannot follow, and move -m to the front."""
+    """Refuse arguments that training cannot follow, move -m to the front, and replace device= by trainer settings."""
     for argument in arguments:
         # because the jobs of a sweep and pretraining stages are composed from config.yaml
         if re.match(r"(--config-name|-cn)\b", argument):
@@ -33,12 +33,23 @@ def prepare_arguments(arguments: list[str]) -> list[str]:
         if argument in ("hydra.run.dir=", "hydra.sweep.dir="):  # Hydra would write to the working directory
             raise ConfigurationError(f"{argument}: names no folder. Fix: leave it out, or name one")
     # because Hydra's parser reads no KEY=VALUE after a flag that follows others
-    return sorted(arguments, key=lambda argument: argument not in MULTIRUN)
+    overrides = [override for argument in arguments for override in _read_device(argument)]
+    return sorted(overrides, key=lambda override: override not in MULTIRUN)
+
+
+def _read_device(argument: str) -> list[str]:
+    """Return device=NAME, which all commands take, as overrides of the trainer, and any other argument as it is."""
+    if not argument.startswith("device="):
+        return [argument]
+    device = re.fullmatch(r"device=(auto|cpu|cuda)(?:(?<=cuda):(\d+))?", argument)
+    if device is None:
+        raise ConfigurationError(f"{argument}: no such device. Fix: device=auto, cpu, cuda or cuda:1")
+    return [f"trainer.accelerator={device[1]}", *([f"trainer.devices=[{device[2]}]"] if device[2] else [])]
 
 
 def expand_home(argument: str) -> str:
-    """Return an argument with the home folder in place of ~ in its value, because a shell expands no ~ after =."""
-    return re.sub(r"([=,\[]\s*['\"]?)~(?=/)", lambda match: match[1] + os.path.expanduser("~"), argument)
+    """Return an argument with the home folder in place of ~, because a shell expands no ~ after = or in quotes."""
+    return re.sub(r"(^|[=,:\[]\s*['\"]?)~(?=/)", lambda match: match[1] + os.path.expanduser("~"), argument)
 
 
 def find_repeated(arguments: Iterable[str]) -> list[str]:

@@ -1,17 +1,20 @@
 """OmegaConf resolvers of the configuration files, such as ${twice:…}; importing this module registers them.
 
-A function here has the name of its resolver.
+A function here has the name of its resolver. The configuration data/tests=open is registered, too.
 """
 
 import hashlib
 import re
 from typing import Any
 
+from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.installation import CONF_DIR, name_command
+from nmt.config.installation import name_command
+from nmt.config.key_list import describe_settings
 from nmt.config.schema import list_choices
+from nmt.config.user_dir import list_conf_dirs
 
 TAG_GROUPS = ("data", "size", "encoder", "decoder", "attention", "memory", "optimizer")
 MAX_NAME_BYTES = 150  # of a folder; file systems allow 255
@@ -60,11 +63,29 @@ def choices() -> list[str]:
 
 def groups_with_choices() -> str:
     """Return a line for each group and its choices, for --help."""
-    folders = {path.parent for path in CONF_DIR.rglob("[!_]*.yaml")} - {CONF_DIR}
-    names = sorted(folder.relative_to(CONF_DIR).as_posix() for folder in folders)
-    groups = [name for name in names if not name.startswith(("hydra", "experiment/"))]
+    names = {path.parent.relative_to(conf).as_posix() for conf in list_conf_dirs() for path in conf.rglob("[!_]*.yaml")}
+    groups = [name for name in sorted(names) if not name.startswith((".", "hydra", "experiment/"))]
     return "\n".join(f"{name}: {', '.join(list_choices(name))}" for name in groups)
 
 
-for resolver in (twice, half, default, folder_name, stage, choices, groups_with_choices, name_command):
+def keys_with_comments(*, _root_: DictConfig) -> str:
+    """Return a line for each setting, for --help, which Hydra fills in as a string.Template."""
+    settings = {key: value for key, value in OmegaConf.to_container(_root_).items() if key != "hydra"}
+    return describe_settings(settings, _root_.hydra.runtime.choices).replace("$", "$$")
+
+
+for resolver in (
+    twice,
+    half,
+    default,
+    folder_name,
+    stage,
+    choices,
+    groups_with_choices,
+    keys_with_comments,
+    name_command,
+):
     OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
+
+# data.tests takes new names, so that data.tests.NAME.source=FILE needs no +; a YAML file cannot set this flag
+ConfigStore.instance().store("open", OmegaConf.create({}, flags={"struct": False}), group="data/tests")

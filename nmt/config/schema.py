@@ -6,7 +6,6 @@ YAML 1.2, which Hydra reads, takes yes, no, on and off for words, and Python tak
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from textwrap import wrap
 from typing import Any
 
 from hydra import compose
@@ -17,6 +16,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from nmt.config.chosen_files import name_file
 from nmt.config.installation import CONF_DIR
+from nmt.config.user_dir import list_conf_dirs
 from nmt.errors import ConfigurationError, did_you_mean
 
 ANY_KIND = ("trainer.devices", "deterministic", "trainer.deterministic")  # Lightning takes words for them too
@@ -31,30 +31,21 @@ PRETRAINING = {
 
 def list_choices(group: str) -> list[str]:
     """Return the choices of a group; an experiment is named with the folder of its paper."""
-    folder = CONF_DIR / group.replace(".", "/")
-    files = folder.rglob("[!_]*.yaml") if group == "experiment" else folder.glob("[!_]*.yaml")
-    return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in files)
+    pattern = "**/[!_]*.yaml" if group == "experiment" else "[!_]*.yaml"
+    folders = [folder / group.replace(".", "/") for folder in list_conf_dirs()]
+    files = {file.relative_to(folder) for folder in folders for file in folder.glob(pattern)}
+    return sorted(file.with_suffix("").as_posix() for file in files)
+
+
+def is_group(name: str) -> bool:
+    """Return whether a name is that of a group: attention or attention/score, but not attention.score.bias."""
+    return any((folder / name).is_dir() for folder in list_conf_dirs())
 
 
 def load_defaults(command: str) -> DictConfig:
     """Return the settings of conf/COMMAND.yaml, and of the files that its `defaults` name."""
     settings = OmegaConf.load(CONF_DIR / f"{command}.yaml")
     return OmegaConf.merge(*map(load_defaults, settings.pop("defaults", [])), settings)
-
-
-def describe_keys(command: str) -> str:
-    """Return a line for each key of conf/COMMAND.yaml and of the files that its `defaults` name, for --help."""
-    text = (CONF_DIR / f"{command}.yaml").read_text(encoding="utf-8")
-    others = OmegaConf.create(text).get("defaults", [])
-    lines, comments = [], []
-    for line in text[re.search(r"^\w+:", text, re.MULTILINE).start() :].splitlines():  # without the file's own header
-        key, default, comment = re.fullmatch(r"(?:(\w+): (.*?))?(?:(?:^| +)# (.*))?", line).groups()
-        comments += [comment] if comment else []
-        if key and key != "defaults":
-            wrapped = wrap(". ".join(comments), 88, break_on_hyphens=False)
-            lines.append(f"  {key + '=' + default:<22} " + ("\n" + " " * 25).join(wrapped))
-        comments = [] if key else comments
-    return "\n".join([*lines, *map(describe_keys, others)])
 
 
 @cache
@@ -67,12 +58,14 @@ def check_overrides(arguments: Sequence[str]) -> None:
     """Refuse a job's first override with a value of another kind than its default, or a new key that nothing reads."""
     overrides = OverridesParser.create().parse_overrides(list(arguments))
     try:
-        defaults = _compose_defaults(tuple(override.input_line for override in overrides if _is_group(override)))
+        defaults = _compose_defaults(
+            tuple(override.input_line for override in overrides if is_group(override.key_or_group))
+        )
     except HydraException:  # the choices go together only with the other overrides, so the defaults are unknown
         return
     for override in overrides:
         key = override.key_or_group
-        if _is_group(override) or override.is_delete() or key.startswith("hydra"):
+        if is_group(key) or override.is_delete() or key.startswith("hydra"):
             continue
         default = OmegaConf.select(defaults, key, throw_on_resolution_failure=False)
         problem = _find_unread(override, defaults) or find_misfit(key, override.value(), default)
@@ -89,11 +82,6 @@ def _suggest_sweep(key: str, value: Any) -> str:
 @cache
 def _compose_defaults(chosen: tuple[str, ...]) -> DictConfig:
     return compose("config", overrides=list(chosen))
-
-
-def _is_group(override: Override) -> bool:
-    """True for attention=dot and attention/score=dot, but not for attention.score.bias=true."""
-    return (CONF_DIR / override.key_or_group).is_dir()
 
 
 def _find_unread(override: Override, defaults: DictConfig) -> str | None:

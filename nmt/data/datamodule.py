@@ -19,6 +19,7 @@ from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
 from nmt.data.vocabulary import check_kind, read_vocabularies
 from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
+from nmt.system.files import to_path
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class TranslationData(LightningDataModule):
         candidates: Mapping | None = None,
     ):
         super().__init__()
-        self.score = dict(score)
+        self.name, self.score = name, dict(score)
         self.reader, self.train_files, self.valid_files = reader, train, valid
         self.tests, self.test = tests, test
         self.dir, self.missing = dir, missing
@@ -65,7 +66,7 @@ class TranslationData(LightningDataModule):
             raise ConfigurationError(f"data.max_length={max_length}: must be at least 1, or null for no limit")
         self.max_length, self.source_end, self.seed = max_length, source_end, seed
         self.plan, self.valid_plan = batches, valid_batches
-        self.cache = Path(cache)
+        self.cache = to_path(cache)
         self.candidates = candidates
         self.prepared: PreparedCorpus | None = None
         self.links: GivenLinks | None = None  # of the training text, once they are read
@@ -92,7 +93,7 @@ class TranslationData(LightningDataModule):
         try:
             yield
         except NoFileError as error:
-            in_dir = Path(error.path).absolute().is_relative_to(Path(self.dir).absolute())
+            in_dir = Path(error.path).absolute().is_relative_to(to_path(self.dir).absolute())
             raise NoFileError(error.path, self.missing if in_dir else None) from None
 
     def candidate_lists(self) -> Candidates | None:
@@ -194,8 +195,9 @@ class TranslationData(LightningDataModule):
             if name not in parameters:
                 raise ConfigurationError(f"data.{key}.{name}: no such key. Fix: choose {', '.join(parameters)}")
         if absent := [f"data.{key}.{name}" for name in required if name not in arguments]:
+            plus = "" if key.startswith("tests.") else "+"  # because data.tests takes new keys
             raise ConfigurationError(
-                f"{' and '.join(absent)} must be given. Fix: {' '.join(f'+{name}=VALUE' for name in absent)}"
+                f"{' and '.join(absent)} must be given. Fix: {' '.join(f'{plus}{name}=VALUE' for name in absent)}"
             )
 
     def _readable_tests(self) -> dict[str, Pairs]:

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 from nmt.data.text_files import file_identity, read_lines, read_parallel_lines
 from nmt.data.word_alignments import Gold, read_gold_file
 from nmt.errors import DataError
+from nmt.system.files import to_path
 
 LineContent = TypeVar("LineContent")
 SIDES = ("source", "target")
@@ -143,7 +144,7 @@ def list_files(key: str, files: str | Sequence[str]) -> list[Path]:
     listed = [files] if isinstance(files, str) else files
     if not (isinstance(listed, list | tuple) and listed and all(isinstance(file, str) and file for file in listed)):
         raise ValueError(f"{key}={files}: must be a file, or a list of files. Fix: {key}=FILE or '{key}=[FILE,FILE]'")
-    return [Path(file) for file in listed]
+    return [to_path(file) for file in listed]
 
 
 def identify_files(files: Sequence[Path]) -> str | list[str]:

@@ -76,8 +76,8 @@ def _encode(translator: TextTranslator, preprocessed: Sides) -> Sides:
 
 def _make_batches(translator: TextTranslator, text: Sides, size: int) -> Iterator[Batch]:
     """Yield batches of similar length, without the pairs that have no source."""
-    numbers = np.flatnonzero(text.source.lengths)
-    for places in batch_by_length(np.maximum(*(side.lengths[numbers] for side in text)), size):
+    numbers = np.flatnonzero(text.source.lengths(np.arange(len(text.source))))
+    for places in batch_by_length(np.maximum(*(side.lengths(numbers) for side in text)), size):
         batch = collate(text, numbers[places], source_end=translator.source_end)
         yield batch.to(torch.device(translator.device))
 

@@ -1,13 +1,11 @@
 """Write the results of an evaluation: translations, alignments and scores."""
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig
 
 from nmt.data.parallel_text import SentencePair
 from nmt.evaluation.attention_alignment import AlignmentScores, mark_gold
@@ -15,7 +13,6 @@ from nmt.evaluation.mechanism_page import render_mechanism
 from nmt.evaluation.test_set import TestSet
 from nmt.evaluation.translated_set import TranslatedSet
 from nmt.runs.folder import LOCK, SCORES
-from nmt.runs.trained_model import TrainedRun
 from nmt.system.files import dump_json, write_json, write_text
 from nmt.system.locks import lock_file
 from nmt.translate.alignment import format_pharaoh, link_words
@@ -28,16 +25,6 @@ OPTIONAL = (  # files from an earlier evaluation
 )  # fmt: skip
 DRAWN = 3  # translations on the page of the mechanism
 LARGEST = float(np.finfo(np.float16).max)
-
-
-def choose_folder(runs: list[TrainedRun], settings: DictConfig) -> Path:
-    """Return the folder `output`, or the run's folder, or a folder whose name depends on the runs of an ensemble."""
-    if settings.output is not None:
-        return Path(str(settings.output))
-    if len(runs) == 1:
-        return runs[0].folder
-    identity = [*(str(run.checkpoint.absolute()) for run in runs), str(settings.weights), settings.average]
-    return Path("outputs") / "ensembles" / hashlib.blake2b("\n".join(identity).encode(), digest_size=6).hexdigest()
 
 
 def write_results(

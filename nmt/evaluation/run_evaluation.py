@@ -10,12 +10,12 @@ import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError
 from nmt.evaluation.attention_alignment import AlignmentScores, score_forced_alignments
 from nmt.evaluation.bleu import bleu_metric
+from nmt.evaluation.evaluation_folder import choose_folder, keep_other_settings
 from nmt.evaluation.forced_scoring import reference_perplexity
 from nmt.evaluation.mechanism import compute_figures, count_gold_links
-from nmt.evaluation.result_files import choose_folder, write_results
+from nmt.evaluation.result_files import write_results
 from nmt.evaluation.test_set import TestSet, check_data_overrides, hint_at_folder, read_test_set
 from nmt.evaluation.test_set_scores import (
     count_training_words,
@@ -50,11 +50,12 @@ def evaluate_run(folder: Path, config: DictConfig) -> None:
         folder: The run's folder.
         config: The settings of the command: the search, the treatment of unknown words, the name of the test set.
     """
-    keys = {"run": str(folder), "unknown": config.score_unknown}
+    keys = {"run": str(folder), "user_dir": config.user_dir, "unknown": config.score_unknown}
     settings = OmegaConf.merge(load_defaults("evaluate"), OmegaConf.to_container(config.search, resolve=True), keys)
-    scores = evaluate(settings, [] if config.data.test is None else [f"data.test={config.data.test}"]).scores
+    evaluation = evaluate(settings, [] if config.data.test is None else [f"data.test={config.data.test}"])
+    scores = evaluation.scores
     bleu, chrf = (scores["scores"][name]["score"] for name in ("bleu", "chrf"))
-    log.info("%s: bleu %.2f, chrf %.2f, in %s/%s/", scores["test"], bleu, chrf, scores["run"], scores["test"])
+    log.info("%s: bleu %.2f, chrf %.2f, in %s/", scores["test"], bleu, chrf, evaluation.folder)
 
 
 def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int = 0) -> Evaluation:
@@ -65,12 +66,13 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
     search = build_search(settings, runs)
     data = runs[0].data(data_overrides)
     bleu_metric(**data.score)
-    _check_traces(settings)
     with hint_at_folder():
         test = read_test_set(data)
         frequencies = count_training_words(data) if settings.by_frequency else None
-        replace_unknown = make_replacer(runs[0], settings.unknown, data_overrides)
-    folder = choose_folder(runs, settings) / test.name
+        unknown = settings.unknown or runs[0].unknown
+        replace_unknown = make_replacer(runs[0], unknown, data_overrides)
+    how = _describe_settings(runs, search, settings, unknown)
+    folder = choose_folder(runs, settings, test.name, how)
     check_writable(folder, str(folder), ". Fix: output=FOLDER writes the results elsewhere")
     alignments = _score_alignments(translator, test, settings, search)
     traces = settings.traces or settings.mechanism
@@ -82,7 +84,9 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
     languages = translator.languages
     scores = {
         "run": str(folder.parent),
-        **_describe(runs, test, translated, search, settings),
+        "test": test.name,
+        **_count_sentences(test, translated),
+        **how,
         "counted": dict(data.score),
         "scores": score_translated_set(test, translated, languages, **data.score) | model_scores,
         **score_by_length(test, translated, languages, **data.score),
@@ -92,15 +96,9 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
         "alignment_counts": _format_rows(alignments.counts) if alignments else None,
     }
     figures = _describe_mechanism(test, translated, settings)
+    keep_other_settings(folder, test.name, how, runs[0])
     write_results(folder, test, translated, alignments, scores, figures, heatmaps=heatmaps)
     return Evaluation(test, translated, scores, folder)
-
-
-def _check_traces(settings: DictConfig) -> None:
-    """Refuse the traces of an ensemble, because its members have different parts."""
-    for key in ("traces", "mechanism"):
-        if settings[key] and settings.run is None:
-            raise ConfigurationError(f"{key}=true: an ensemble has no traces. Fix: run=FOLDER, one run at a time")
 
 
 def _score_alignments(
@@ -118,20 +116,23 @@ def _describe_mechanism(test: TestSet, translated: TranslatedSet, settings: Dict
     return compute_figures(translated.translations, list(count_gold_links(test, translated.translations)))
 
 
-def _describe(
-    runs: list[TrainedRun], test: TestSet, translated: TranslatedSet, search: Search, settings: DictConfig
-) -> dict[str, Any]:
-    """Return what was evaluated and how, for scores.json."""
+def _count_sentences(test: TestSet, translated: TranslatedSet) -> dict[str, int]:
     return {
-        "members": [{"run": str(run.folder), "checkpoint": run.checkpoint.name, "step": run.step} for run in runs],
-        "test": test.name,
         "sentences": len(test.pairs),
         "blank_pairs_dropped": test.blank,
         "empty_sources": translated.empty,
         "in_parts": translated.in_parts,
+    }
+
+
+def _describe_settings(runs: list[TrainedRun], search: Search, settings: DictConfig, unknown: str) -> dict[str, Any]:
+    """Return what evaluates and how, for scores.json."""
+    return {
+        "members": [{"run": str(run.folder), "checkpoint": run.checkpoint.name, "step": run.step} for run in runs],
         "search": asdict(search),
         "matmul_precision": torch.get_float32_matmul_precision(),
         **{name: _to_plain(settings[name]) for name in EVALUATION_DEFAULTS},
+        "unknown": unknown,
     }
 
 

@@ -16,6 +16,7 @@ class Loss(NamedTuple):
 
     objective: Float[Tensor, ""]  # the minimized value, with label smoothing and penalties
     negative_log_likelihood: Float[Tensor, ""]  # without them; it has no gradient
+    penalty: Float[Tensor, ""] | None = None  # the part of the objective that is the attention's penalty
 
 
 class Output(nn.Module):

@@ -163,7 +163,8 @@ class Translator(nn.Module):
         loss = self.output.loss(vectors, batch.target_words, smoothing, candidates)
         if not penalty:
             return loss
-        return loss._replace(objective=loss.objective + penalty(outputs.trace, _unpadded(batch), batch.links))
+        term = penalty(outputs.trace, _unpadded(batch), batch.links)
+        return loss._replace(objective=loss.objective + term, penalty=term.detach())
 
 
 def _unpadded(batch: Examples) -> Bool[Tensor, "target batch source"]:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from nmt.errors import CheckpointError, UserError, first_line
-from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, read_summary
-from nmt.system.files import atomic_write, sync
+from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, SWEEP, read_summary
+from nmt.system.files import atomic_write, sync, to_path
 
 SHOWN = 4  # entries in an error message
 FIX = f"Fix: name a checkpoint of this project, such as RUN/{CHECKPOINTS}/{BEST}"
@@ -122,6 +122,7 @@ def save_checkpoint(content: Mapping[str, Any], path: Path, before: Path | None 
 
 def locate_checkpoint(path: Path) -> tuple[Path, Path]:
     """Return a run's folder and a checkpoint of it, the best where only the folder is named."""
+    path = to_path(path)
     if path.is_file():
         folder = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
         return folder, path
@@ -132,6 +133,8 @@ def locate_checkpoint(path: Path) -> tuple[Path, Path]:
             return path, checkpoint
     if read_summary(path).get("status") == "completed":
         raise UserError(f"run={path}: is completed, but has no checkpoints: they were deleted, or not restored")
+    if (path / SWEEP).is_file():
+        raise UserError(f"run={path}: is a sweep, not a run. Fix: {path}/* names its runs")
     raise UserError(
         f"run={path}: holds no checkpoints/best.ckpt or checkpoints/last.ckpt; did its training get that far?"
     )

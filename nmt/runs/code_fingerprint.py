@@ -1,8 +1,8 @@
 """Fingerprints of the code that trains a run: a digest for each class that its configuration names.
 
-A digest covers the definition of the class, and every definition of `nmt.model`, `nmt.training` and the code of
-batches that it refers to, directly or not. Comments, docstrings and layout do not count. So a new class changes no
-fingerprint of a run that does not use it.
+A digest covers the definition of the class, and every definition of `nmt.model`, `nmt.training`, the code of batches
+and the user's folder that it refers to, directly or not. Comments, docstrings and layout do not count. So a new class
+changes no fingerprint of a run that does not use it.
 """
 
 import ast
@@ -15,10 +15,13 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from nmt.config.user_dir import find_module_file
+from nmt.errors import user_folders
+
 PACKAGE = Path(__file__).parents[1]
 COVERED = re.compile(r"nmt\.(model|training|data\.batches|data\.candidate_lists)(\.\w+)*")  # modules
 TRAINING = "nmt.training.experiment.train"  # refers to all code of training
-TARGET = re.compile(r"_target_: (nmt\.[\w.]+)")
+TARGET = re.compile(r"_target_: ([\w.]+)")
 
 Definition = tuple[str, str]  # module and name
 
@@ -82,14 +85,13 @@ def _references(module: str, name: str) -> Iterator[Definition]:
             if original in _definitions(source):
                 yield source, original
             else:  # a module, imported as a whole
-                yield from ((f"{source}.{original}", each) for each in _definitions(f"{source}.{original}"))
+                imported_module = f"{source}.{original}".lstrip(".")
+                yield from ((imported_module, each) for each in _definitions(imported_module))
 
 
 @cache
 def _definitions(module: str) -> dict[str, str]:
     """Return the source of each name that a module defines at its top level; nothing for a module not covered."""
-    if not COVERED.fullmatch(module):
-        return {}
     definitions: dict[str, list[str]] = {}
     for node in _tree(module).body:
         targets = [node] if isinstance(node, ast.ClassDef | ast.FunctionDef) else []
@@ -104,20 +106,37 @@ def _definitions(module: str) -> dict[str, str]:
 
 @cache
 def _imports(module: str) -> dict[str, Definition]:
-    """Return the module and the original name of each name that a module imports from another."""
-    return {
-        alias.asname or alias.name: (node.module or "", alias.name)
-        for node in ast.walk(_tree(module))
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    """Return the module and the original name of each name that a module imports."""
+    names: dict[str, Definition] = {}
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.ImportFrom):
+            source = _find_source(node, module)
+            names |= {alias.asname or alias.name: (source, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                source, _, original = alias.name.rpartition(".")
+                names[alias.asname or alias.name.partition(".")[0]] = source, original
+    return names
+
+
+def _find_source(node: ast.ImportFrom, module: str) -> str:
+    """Return the full name of the module from which a module imports."""
+    is_package = _find_file(module).name == "__init__.py"
+    above = module.split(".")[: (1 if is_package else 0) - node.level or None] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else [])])
 
 
 @cache
 def _tree(module: str) -> ast.Module:
-    file = PACKAGE.joinpath(*module.split(".")[1:])
-    file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
-    return strip_comments(file.read_text(encoding="utf-8")) if file.exists() else ast.Module([], [])
+    file = _find_file(module)
+    return strip_comments(file.read_text(encoding="utf-8")) if file else ast.Module([], [])
+
+
+def _find_file(module: str) -> Path | None:
+    """Return the file of a module of models, training or the user; None for a module not covered."""
+    if COVERED.fullmatch(module):
+        return find_module_file(module.partition(".")[2], [PACKAGE])
+    return find_module_file(module, user_folders)
 
 
 def strip_comments(source: str) -> ast.Module:

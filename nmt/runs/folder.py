@@ -3,6 +3,7 @@
     .hydra/ · checkpoints/{best,last,previous}.ckpt · metrics.csv · summary.json · train.log · tokenizer files
     word_table.tsv.gz · candidates.npz · wandb/
     <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz,forced_alignments.npz,traces.npz}
+    <test set>,<KEY=VALUE>,…/ has the same files, of an evaluation with other settings than the run's own
 
 A sweep's folder holds sweep.json and the folders of its jobs. Nothing here needs torch.
 """
@@ -11,7 +12,7 @@ import csv
 import json
 import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -81,17 +82,37 @@ def name_of_test(test: Any) -> str:
     return str(test or "valid")
 
 
-def is_scored(folder: Path, test: str | None, unknown: str) -> bool:
+def list_evaluations(folder: Path, test: str) -> list[str]:
+    """Return the folders with evaluations on a test set: TEST, and TEST,KEY=VALUE,… of other settings."""
+    names = sorted(path.parent.name for path in folder.glob(f"*/{SCORES}"))
+    return [name for name in names if test in (name, strip_settings(name))]
+
+
+def strip_settings(evaluation: str) -> str:
+    """Return the test set of an evaluation's folder: test of test,beam=10."""
+    return evaluation.partition(",")[0]
+
+
+def is_scored(folder: Path, test: str | None, unknown: str, search: Mapping[str, Any] | None = None) -> bool:
     """Return whether a run's best weights were scored on a test set, so that it need not be done again.
 
-    Scores of an ensemble or of a search of the user's count too, because a plain evaluation must not replace them.
-    Scores of another text under the test set's name do not count.
+    In TEST/ scores of an ensemble or of any search count, because earlier versions kept every search there. In
+    TEST,KEY=VALUE/ those of this search count. Scores of another text under the test set's name do not count.
     """
+    name = name_of_test(test)
+    return any(
+        _are_current(folder, evaluation, test, unknown, {} if evaluation == name else search or {})
+        for evaluation in list_evaluations(folder, name)
+    )
+
+
+def _are_current(folder: Path, evaluation: str, test: str | None, unknown: str, search: Mapping[str, Any]) -> bool:
     try:
-        scores = json.loads((folder / name_of_test(test) / SCORES).read_text(encoding="utf-8"))
+        scores = json.loads((folder / evaluation / SCORES).read_text(encoding="utf-8"))
         is_other_text = changes_of_test(test, scores.get("data_overrides", []))
+        is_this_search = all(scores["search"].get(key) == value for key, value in search.items())
         is_current = not _has_newer_weights(folder, scores.get("members"))
-        return scores["unknown"] == unknown and not is_other_text and is_current
+        return scores["unknown"] == unknown and is_this_search and not is_other_text and is_current
     except UNREADABLE:
         return False
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.explain import SHOW_TRACEBACK
 from nmt.config.installation import IS_INSTALLED, PACKAGE
@@ -31,14 +31,14 @@ class Job:
     Args:
         overrides: its overrides, as on the command line.
         folder: the run's folder.
-        scored: test set and treatment of unknown words to score it with; None: it is not scored.
+        scored: test set, treatment of unknown words and search to score it with; None: it is not scored.
         restart: start it even if it is completed.
         config_dirs: folders of configurations that the user added (--config-dir).
     """
 
     overrides: tuple[str, ...]
     folder: Path
-    scored: tuple[str | None, str] | None = None
+    scored: tuple[str | None, str, Mapping[str, Any]] | None = None
     restart: bool = False
     config_dirs: tuple[str, ...] = ()
 
@@ -73,6 +73,12 @@ class Job:
             env=_environment() | dict(environment or {}),
             start_new_session=True,
         )
+
+
+def read_search(config: DictConfig) -> dict[str, Any]:
+    """Return the search of composed settings."""
+    search = OmegaConf.to_container(config.search, resolve=True)
+    return {key: value for key, value in search.items() if key != "_target_"}
 
 
 def config_dirs(hydra: DictConfig) -> tuple[str, ...]:

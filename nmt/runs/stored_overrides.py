@@ -2,8 +2,10 @@
 
 The run may come from somebody else. So its overrides may only choose files of the configuration by name, and set
 values. They may not name code or other files of configuration, read the environment, or say where files are written.
+The folder of the user's code, user_dir, is never taken from them.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from nmt.config.allowed_targets import walk
+from nmt.config.diff import override_key
 from nmt.config.overrides import quote_value, read_path
 from nmt.config.schema import load_setting_names
 from nmt.errors import UserError
@@ -25,9 +28,9 @@ REFERENCE = re.compile(
     r"\$\{(?:(?:twice|half|default):[^${}]*|oc\.env:NMT_(?:DATA|CACHE)(?:,[^${}]*)?|\w[.\w]*)\}", re.ASCII
 )
 REFUSED_KEYS = re.compile(
-    r".*_target_"
+    r".*_target_|user_dir"
     r"|hydra\b"
-    r"|logger\.\w+\.(?!(?:project|group|tags|offline)\b)"  # others say where results are sent
+    r"|logger\.\w+\.(?!(?:project|group|tags|offline|artifacts)\b)"  # others say where results are sent
     r"|callbacks\..*(?:path|file)|data\..*cache|pretraining_folder"  # where files are written
 )
 OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which the run was a job of
@@ -35,6 +38,7 @@ OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which the run was a 
 
 def repeat_run(arguments: list[str]) -> list[str]:
     """Replace run=FOLDER by the overrides of that run; the other arguments come after them and take precedence."""
+    arguments = list(map(_name_run, arguments))
     folders = [read_path(argument.removeprefix("run=")) for argument in arguments if argument.startswith("run=")]
     if not folders:
         return arguments
@@ -44,13 +48,19 @@ def repeat_run(arguments: list[str]) -> list[str]:
     if folders[0] is None:
         raise UserError("run=: names no folder. Fix: run=FOLDER, the folder of a run to repeat")
     folder = Path(folders[0])
-    overrides = _read_overrides(folder)
+    overrides = _leave_out_user_dir(_read_overrides(folder), folder, arguments)
     for override in overrides:
         if not _is_harmless(override):
             raise UserError(f"run={folder}: refused to repeat {override}. Fix: write it yourself, if you trust it")
     repeated = [override for override in overrides if not OF_SWEEPS.match(override)]
     others = [argument for argument in arguments if not argument.startswith("run=")]
     return [*repeated, f"repeats={quote_value(folder.absolute())}", *others]
+
+
+def _name_run(argument: str) -> str:
+    """Return run=FOLDER for a plain argument that is the folder of a run; seed=1 is an override, ./seed=1 is not."""
+    is_plain = "/" in argument.partition("=")[0] or "=" not in argument
+    return f"run={argument}" if is_plain and os.path.isfile(os.path.join(argument, OVERRIDES)) else argument
 
 
 def _read_overrides(folder: Path) -> list[str]:
@@ -61,6 +71,14 @@ def _read_overrides(folder: Path) -> list[str]:
     if not isinstance(overrides, list):
         raise UserError(f"run={folder}: {OVERRIDES} is not a list of KEY=VALUE. Fix: name the folder of another run")
     return list(map(str, overrides))
+
+
+def _leave_out_user_dir(overrides: list[str], folder: Path, arguments: list[str]) -> list[str]:
+    """Return the overrides without the folder of the user's code, which the command must name again."""
+    named = [override for override in overrides if override_key(override) == "user_dir"]
+    if named and "user_dir" not in map(override_key, arguments):
+        raise UserError(f"run={folder}: was trained with {named[0]}. Fix: add user_dir=FOLDER if you trust it")
+    return [override for override in overrides if override not in named]
 
 
 def _is_harmless(text: str) -> bool:

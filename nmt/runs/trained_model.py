@@ -16,6 +16,7 @@ import nmt.config.resolvers  # noqa: F401, because stored configurations use the
 from nmt.config.allowed_targets import check_references, check_targets
 from nmt.config.overrides import read_dotlist
 from nmt.config.schema import check_section, load_defaults
+from nmt.config.user_dir import add_user_dir
 from nmt.data.candidate_lists import Candidates
 from nmt.data.lexical_table import LexicalTable, learn_lexical_table
 from nmt.data.parallel_text import SIDES, Sides
@@ -24,7 +25,8 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.model.translator import Translator
 from nmt.runs.checkpoint_file import load_checkpoint, locate_checkpoint
-from nmt.runs.folder import CANDIDATES, WORD_TABLE
+from nmt.runs.folder import BEST, CANDIDATES, WORD_TABLE
+from nmt.system.files import to_path
 
 if TYPE_CHECKING:
     from nmt.data.datamodule import TranslationData  # imports Lightning, which translating does not need
@@ -37,10 +39,14 @@ class TrainedRun:
 
     Args:
         path: the folder of the run, or one of its checkpoints.
+        user_dir: the folder of the user's classes, as the command names it; what the run has stored does not count.
     """
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, user_dir: str | None = None):
+        self.user_dir = None if user_dir is None else add_user_dir(user_dir)
         self.folder, self.checkpoint = locate_checkpoint(Path(str(path)))
+        is_folder = not to_path(str(path)).is_file()
+        self.own_checkpoint = self.checkpoint.name if is_folder else BEST  # which the folder alone would name
         content = load_checkpoint(self.checkpoint)
         try:
             self._open(content)
@@ -57,8 +63,9 @@ class TrainedRun:
         check_references(record["config"])
         self.config: DictConfig = OmegaConf.create(record["config"])
         self.search = self._read_search()
+        self.unknown = str(record["config"].get("score_unknown") or "keep")  # treatment of unknown words in evaluations
         self.languages = Sides(*(self._language(side, record["vocabularies"][side]) for side in SIDES))
-        self.model = build_model(self.config)
+        self.model = build_model(self.config, self.user_dir)
         weights = {
             name.removeprefix("model."): value
             for name, value in content["state_dict"].items()
@@ -87,7 +94,7 @@ class TrainedRun:
 
     def data(self, overrides: list[str] | None = None) -> "TranslationData":
         """Return the data that the run was trained on, with KEY=VALUE overrides applied."""
-        return build_data(self.config, overrides)
+        return build_data(self.config, overrides, self.user_dir)
 
     @property
     def has_candidates(self) -> bool:
@@ -129,22 +136,24 @@ class TrainedRun:
         return LexicalTable.load(path)
 
 
-def build_model(config: DictConfig) -> Translator:
+def build_model(config: DictConfig, user_dir: str | Path | None = None) -> Translator:
     """Build the model that a configuration describes."""
-    return _instantiate(config.model, "model")
+    return _instantiate(config.model, "model", user_dir)
 
 
-def build_data(config: DictConfig, overrides: list[str] | None = None) -> "TranslationData":
+def build_data(
+    config: DictConfig, overrides: list[str] | None = None, user_dir: str | Path | None = None
+) -> "TranslationData":
     """Build the data that a configuration describes, with KEY=VALUE overrides applied."""
     config = copy.deepcopy(config)
     OmegaConf.set_struct(config, True)
     OmegaConf.set_struct(config.data.tests, False)  # because new test sets may be named
-    return _instantiate(OmegaConf.merge(config, read_dotlist(overrides or [])).data, "data")
+    return _instantiate(OmegaConf.merge(config, read_dotlist(overrides or [])).data, "data", user_dir)
 
 
-def _instantiate(node: DictConfig, place: str) -> Any:
+def _instantiate(node: DictConfig, place: str, user_dir: str | Path | None) -> Any:
     """Resolve a part of a configuration once, check what it names, and build it from the checked values."""
     plain = OmegaConf.to_container(node, resolve=True)
-    check_targets(plain, place)
+    check_targets(plain, place, user_dir)
     # below a parent, because Hydra's errors then name the full key
     return hydra.utils.instantiate(OmegaConf.create({place: plain})[place])

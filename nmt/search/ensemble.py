@@ -1,6 +1,6 @@
 """Several models that translate as one: at each step the probabilities of the next word are averaged."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -42,6 +42,7 @@ class Ensemble:
         used = [number for number, weight in enumerate(weights) if weight]  # because 0 times -inf is NaN
         self.members, self.average = [members[number] for number in used], average
         self.weights = [weights[number] / sum(weights) for number in used]
+        self.numbers = [number + 1 for number in used]  # of the members, in their traces
         self.source_end = any(member.source_end for member in self.members)
 
     def to(self, device: str) -> "Ensemble":
@@ -76,19 +77,35 @@ class Ensemble:
 
     def next(self, words: Tensor, state: tuple, bound: tuple) -> tuple[Tensor, dict[str, Tensor], tuple]:
         """Make one step with each member, and average log-probabilities and alignments."""
-        steps = [
-            member.model.next(words, member_state, member_bound)
-            for member, member_state, member_bound in zip(self.members, state, bound, strict=True)
-        ]
-        logits, traces, states = zip(*steps, strict=True)
+        steps = [member.model.next for member in self.members]
+        logits, trace, states = self._advance(steps, words, state, bound)
         logs = torch.stack([member_logits.float().log_softmax(1) for member_logits in logits])
         weights = torch.tensor(self.weights, device=words.device)
         if self.average == "logs":
             mixture = torch.tensordot(weights, logs, dims=1)
         else:
             mixture = (logs + weights.log()[:, None, None]).logsumexp(0)
+        return mixture, trace, states
+
+    def step(self, words: Tensor, state: tuple, bound: tuple) -> tuple[tuple[Tensor, ...], dict[str, Tensor], tuple]:
+        """Return the inputs of the members' output layers, the trace, and the new states."""
+        return self._advance([member.model.step for member in self.members], words, state, bound)
+
+    def _advance(
+        self, steps: Sequence[Callable], words: Tensor, state: tuple, bound: tuple
+    ) -> tuple[tuple[Tensor, ...], dict[str, Tensor], tuple]:
+        """Make a step of each member; average the alignments, and number the other values that members show."""
+        results = [step(words, *values) for step, *values in zip(steps, state, bound, strict=True)]
+        outputs, traces, states = zip(*results, strict=True)
+        weights = torch.tensor(self.weights, device=words.device)
         alignments = torch.stack([trace["alignment"].float() for trace in traces])
-        return mixture, {"alignment": torch.tensordot(weights, alignments, dims=1)}, states
+        shown = {
+            f"{name}_{number}": values
+            for number, trace in zip(self.numbers, traces, strict=True)
+            for name, values in trace.items()
+            if name != "alignment"
+        }
+        return outputs, {"alignment": torch.tensordot(weights, alignments, dims=1)} | shown, states
 
     def loss(self, batch: Examples) -> Loss:
         """Return the negative log-likelihood of the mixture, summed over the batch."""

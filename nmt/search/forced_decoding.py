@@ -1,7 +1,7 @@
 """Forced decoding: score or trace given translations with the same step that a search makes."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -11,7 +11,8 @@ from torch.nn.functional import pad
 
 from nmt.data.batches import pad_rows
 from nmt.data.vocabulary import PAD, START
-from nmt.model.translator import Examples, Translator
+from nmt.model.translator import Examples
+from nmt.model.tree import Tree
 from nmt.search.aligned_words import rows_of_words
 from nmt.search.beam import Hypothesis, Searchable
 
@@ -21,6 +22,19 @@ class ForcedScores(NamedTuple):
 
     word_scores: Float[Tensor, "target batch"]  # log-probability of each given word
     alignment: Float[Tensor, "target batch source"]
+
+
+class Traceable(Protocol):
+    """A translator, or an ensemble of translators, whose parts show values."""
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Tree:
+        """Encode the source."""
+
+    def begin(self, source: Tree) -> tuple[Tree, Tree]:
+        """Return what is fixed for each sentence, and the first state."""
+
+    def step(self, words: Tensor, state: Tree, bound: Tree) -> tuple[Tree, dict[str, Tensor], Tree]:
+        """Return the input of the output layer, the trace and the next state."""
 
 
 @torch.inference_mode()
@@ -40,12 +54,12 @@ def force_decode(model: Searchable, batch: Examples) -> ForcedScores:
 
 
 def add_traces(
-    model: Translator, source: Tensor, lengths: Tensor, hypotheses: Sequence[Hypothesis], aligned_word: str
+    model: Traceable, source: Tensor, lengths: Tensor, hypotheses: Sequence[Hypothesis], aligned_word: str
 ) -> list[Hypothesis]:
     """Return the hypotheses with what the model's parts show while they produce them: see `trace_translations`.
 
     Args:
-        model: The model.
+        model: The model or ensemble.
         source: The padded source words of each hypothesis.
         lengths: The lengths of the sources, on the CPU.
         hypotheses: The hypotheses.
@@ -62,7 +76,7 @@ def add_traces(
 
 @torch.inference_mode()
 def trace_translations(
-    model: Translator,
+    model: Traceable,
     source: Int[Tensor, "batch source"],
     lengths: Int[Tensor, " batch"],
     translations: Sequence[np.ndarray],
@@ -70,7 +84,7 @@ def trace_translations(
     """Return what the model's parts show while they produce each translation and its end symbol.
 
     Args:
-        model: The model.
+        model: The model or ensemble.
         source: The padded source words.
         lengths: The lengths of the sources, on the CPU.
         translations: The words of each translation, without the end symbol.
@@ -81,6 +95,7 @@ def trace_translations(
         (step, source): numbers of the source positions.
         (step, 1, cell): numbers beside the source, such as those of memory cells.
         A vector is one number: the root mean square of its change since the first step.
+        A name in an ensemble ends with the number of the member, as in `coverage_2`.
     """
     source = pad(source, (0, 1), value=PAD)  # because a source of one position would look like values beside the source
     words = torch.from_numpy(pad_rows([np.append(START, words) for words in translations])[0]).to(source.device)

@@ -1,4 +1,4 @@
-"""Atomic writes: a temporary file beside the place, then a rename."""
+"""Atomic writes: a temporary file beside the place, then a rename. Paths with ~ for the home folder."""
 
 import json
 import os
@@ -10,6 +10,11 @@ from typing import Any
 
 from nmt.errors import ConfigurationError
 from nmt.system.safe_files import make_json_safe
+
+
+def to_path(text: str | os.PathLike[str]) -> Path:
+    """Return a path with the home folder in place of ~, as files of settings and Python have it."""
+    return Path(os.path.expanduser(text))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from pytorch_lightning import Callback, Trainer
 
 from nmt.data.batches import Batch
@@ -154,6 +155,23 @@ class GradientNorm(Callback):
         """Log the norm of the last step."""
         if pl_module.gradient_norm is not None and is_logged(trainer):
             pl_module.log("train/gradient_norm", pl_module.gradient_norm, rank_zero_only=True, batch_size=1)
+
+
+class LearningRate(Callback):
+    """Log the learning rate of a step, in the row of its loss."""
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, batch: Batch, batch_idx: int) -> None:
+        """Note the rate, because a schedule may change it before the batch ends."""
+        self.rate = float(trainer.optimizers[0].param_groups[0]["lr"])
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: TrainingModule, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        """Log the rate."""
+        if is_logged(trainer):
+            # on the CPU, because Lightning would copy it to a GPU, and wait
+            rate = torch.tensor(self.rate, dtype=torch.float64)
+            pl_module.log("lr", rate, rank_zero_only=True, batch_size=1)
 
 
 class Progress(Callback):

@@ -17,7 +17,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
-from pytorch_lightning.loggers import Logger, WandbLogger
+from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
@@ -36,13 +36,13 @@ from nmt.model.kernels.graphed_loop import CudaRecorder, GraphedLoop
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
+from nmt.runs.job import read_search
 from nmt.runs.provenance import git_commit
 from nmt.runs.trained_model import build_model
 from nmt.system.hardware import describe_hardware
 from nmt.system.locks import HeldLock
 from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.training.callbacks import LockGuard
-from nmt.training.lightning_internals import silence_anonymous
 from nmt.training.lightning_module import TrainingModule, parameter_counts
 from nmt.training.nonfinite_guard import NonfiniteGuard
 from nmt.training.preflight import check_ranks, check_settings
@@ -66,7 +66,7 @@ from nmt.training.resume import (
 )
 from nmt.training.run_summary import RunSummary, StartOfTraining, keep_summary
 from nmt.training.transfer import initialize_from
-from nmt.training.wandb_run import begin_wandb_run, end_wandb_run
+from nmt.training.wandb_run import WandbRun
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ def score_completed(plan: RunPlan) -> float | None:
     """Score a completed run on the test set, if that is asked for and not done yet."""
     config, folder = plan.config, plan.folder
     log.info("completed already: %s (resume=false trains it again)", folder)
-    is_done = is_scored(folder, config.data.test, config.score_unknown)
+    is_done = is_scored(folder, config.data.test, config.score_unknown, read_search(config))
     if config.score_test and rank_zero_only.rank == 0 and not is_done:
         evaluate_run(folder, config)
     return plan.completed.get("best", {}).get("score")
@@ -179,11 +179,12 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=code)
     log.info("%s parameters; run folder: %s", f"{summary.entries['parameters']['total']:,}", plan.folder)
     keep_wandb_directories_in(plan.folder)  # only now, because a pretraining stage would inherit them
-    summary.loggers = loggers  # only now, because closing a W&B logger begins its run
+    for logger in loggers:
+        if isinstance(logger, WandbRun):
+            logger.begin()
+    summary.loggers = loggers  # only now, because closing a W&B logger opens its run
     for logger in loggers:
         logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
-        if isinstance(logger, WandbLogger):
-            begin_wandb_run(logger)
     return PreparedRun(plan, trainer, module, data, start, stage)
 
 
@@ -225,8 +226,8 @@ def finish(run: PreparedRun, summary: RunSummary) -> None:
         if plan.config.score_test:
             evaluate_run(plan.folder, plan.config)
         for logger in trainer.loggers:
-            if isinstance(logger, WandbLogger):
-                end_wandb_run(logger, plan.folder, summary.entries)
+            if isinstance(logger, WandbRun):
+                logger.end(plan.folder, summary.entries, run.data)
         if not summary.entries.get("went_on_with"):  # or its settings do not say how it was trained
             offer_as_stage(plan.folder, run.stage)
 
@@ -253,7 +254,7 @@ def _initialize(plan: RunPlan, module: TrainingModule) -> dict[str, Any]:
         vectors = fill_embeddings(config.vectors, module.model, languages)
         return {"vectors": vectors} if vectors else {}
     source = config.init_from if config.pretraining is None else str(pretrained(config, plan.overrides))
-    return {"initialized_from": initialize_from(source, module.model, languages, config.fresh)}
+    return {"initialized_from": initialize_from(source, module.model, languages, config.fresh, config.user_dir)}
 
 
 def with_vocabulary_sizes(config: DictConfig, corpus: PreparedCorpus) -> DictConfig:
@@ -270,7 +271,7 @@ def make_module(
     """Build the LightningModule from settings with vocabulary sizes."""
     source, target = (language.vocabulary.to_json() for language in corpus.languages)
     record = {"config": OmegaConf.to_container(config), "vocabularies": {"source": source, "target": target}}
-    model = build_model(config)
+    model = build_model(config, config.user_dir)
     if config.graphs:
         model.loop = GraphedLoop(CudaRecorder())
     return TrainingModule(
@@ -307,10 +308,8 @@ def make_loggers(configured: DictConfig) -> list[Logger]:
     for package in configured.keys() & {"wandb", "tensorboard"}:
         require_packages(f"logger={package}", package)
     loggers = [hydra.utils.instantiate(settings) for settings in configured.values()]
-    for logger in loggers:
-        if isinstance(logger, WandbLogger):
-            silence_anonymous(logger)
-            check_wandb_directories()
+    if any(isinstance(logger, WandbRun) for logger in loggers):
+        check_wandb_directories()
     return loggers
 
 

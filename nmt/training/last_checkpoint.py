@@ -139,9 +139,9 @@ class LastCheckpoint(Checkpoint):
             lightning.repeat_validation_on_resume(checkpoint)
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: TrainingModule, checkpoint: dict[str, Any]) -> None:
-        """Restore this state; in the run's own folder also its best checkpoint and its metrics.csv."""
+        """Restore this state; in the run's own folder also its time, its best checkpoint and its metrics.csv."""
         progress = checkpoint["progress"]
-        self.seconds_before, self.metrics_before = progress["seconds"], progress["metrics"]
+        self.metrics_before = progress["metrics"]
         if lightning.epoch_is_finished(checkpoint):  # or Lightning, counting steps, would take the epoch for begun
             self.step_limit = lightning.replace_step_limit(trainer, -1)
         for callback in trainer.early_stopping_callbacks:
@@ -149,6 +149,7 @@ class LastCheckpoint(Checkpoint):
         folder = Path(trainer.ckpt_path).resolve().parent  # Lightning resolves links too
         lightning.move_checkpoint_paths(checkpoint, folder)
         if folder == self.path.resolve().parent:
+            self.seconds_before = progress["seconds"]
             same_limits = not find_changes(checkpoint["nmt"]["config"], pl_module.record["config"])
             self.had_stopped_early = checkpoint.get("ended", False) and same_limits
             for logger in _csv_loggers(trainer):

@@ -37,6 +37,11 @@ def logs_this_batch(trainer: Trainer) -> bool:
     return trainer._logger_connector.should_update_logs
 
 
+def logged_step(trainer: Trainer) -> int:
+    """Return the step at which Lightning logs the metrics of the current batch, and of a validation after it."""
+    return trainer.fit_loop.epoch_loop._batches_that_stepped
+
+
 def validates_by_the_clock(trainer: Trainer) -> bool:
     """Return whether trainer.val_check_interval is a time."""
     return trainer._val_check_time_interval is not None
@@ -119,6 +124,11 @@ def swap_averaged_weights(checkpoint: dict[str, Any]) -> None:
 def silence_anonymous(logger: WandbLogger) -> None:
     """Drop the argument `anonymous`, because Lightning passes it always and W&B warns that it has no effect."""
     logger._wandb_init.pop("anonymous", None)
+
+
+def log_offline(logger: WandbLogger) -> None:
+    """Let a logger whose run could not be opened open it offline."""
+    logger._wandb_init["mode"] = "offline"
 
 
 def _loops(checkpoint: dict[str, Any]) -> dict[str, Any]:

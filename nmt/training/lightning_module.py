@@ -25,6 +25,7 @@ from nmt.training.first_nan import find_first_nan
 from nmt.training.nonfinite_guard import NeverFiniteError, NonfiniteGuard
 from nmt.training.resume_optimizer import apply_settings, changed_settings
 
+LOSSES = ("train/loss", "train/penalty")  # per target piece; models without a penalty have only the first
 SCORES = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max"}  # of a validation, and what is better
 
 
@@ -39,7 +40,7 @@ def check_loss(label_smoothing: float, normalize: str) -> None:
 class UnreadStep(NamedTuple):
     """A step of which the guard has not heard yet."""
 
-    read: Callable[[], list[float]]  # returns objective, gradient norm, and nats per piece
+    read: Callable[[], list[float]]  # returns objective, gradient norm, and what a piece has of LOSSES
     number: int
     batches: list[Batch]
 
@@ -88,31 +89,31 @@ class TrainingModule(pytorch_lightning.LightningModule):
         self.had_schedule = False
         self.translated: dict[int, Hypothesis] = {}  # by this rank, in the last validation
         self.batches: list[Batch] = []  # of the current step
-        self.step_totals: Tensor  # objective, nats and pieces of the current step, on this rank
-        self.nats_per_piece: float | None = None  # of the last step that was read, over all ranks
+        self.step_totals: Tensor  # objective, pieces and LOSSES of the current step, on this rank
+        self.losses: list[float] = []  # LOSSES of the last step that was read, over all ranks
         self.unread: UnreadStep | None = None
         self.gradient_norm: Tensor | None = None  # of the last step, before clipping
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the loss of a batch, scaled so that Lightning's means over ranks and batches come out right."""
         if batch_idx % self.trainer.accumulate_grad_batches == 0:
-            self.batches, self.step_totals = [], torch.zeros(3, device=self.device)
+            self.batches, self.step_totals = [], torch.zeros((), device=self.device)
         self.batches.append(batch)
         loss = self.model.loss(batch, self.label_smoothing)
         divisor = {"words": batch.global_words, "sentences": batch.global_sentences, "sum": 1}[self.normalize]
         pieces = loss.negative_log_likelihood.new_full((), len(batch.target_words))
-        self.step_totals += torch.stack([loss.objective / divisor, loss.negative_log_likelihood, pieces]).detach()
+        losses = [loss.negative_log_likelihood] + ([] if loss.penalty is None else [loss.penalty])
+        self.step_totals = self.step_totals + torch.stack([loss.objective / divisor, pieces, *losses]).detach()
         batches = self.trainer.accumulate_grad_batches  # by which Lightning divides, also in a step with fewer
         if self.normalize != "sum":
             batches /= _batches_of_step(self.trainer, batch_idx)
         return loss.objective * self.trainer.world_size * batches / divisor
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        """Log the loss of the last step that was read."""
-        if self.nats_per_piece is None:
-            return
-        loss = torch.tensor(self.nats_per_piece)  # on the CPU, because Lightning would copy it to a GPU, and wait
-        self.log("train/loss", loss, prog_bar=True, batch_size=1, rank_zero_only=True)
+        """Log the loss of the last step that was read, and the attention's penalty."""
+        for name, value in zip(LOSSES, self.losses, strict=False):
+            loss = torch.tensor(value)  # on the CPU, because Lightning would copy it to a GPU, and wait
+            self.log(name, loss, prog_bar=True, batch_size=1, rank_zero_only=True)
 
     def on_validation_epoch_start(self) -> None:
         """Reset what a validation adds up."""
@@ -160,8 +161,9 @@ class TrainingModule(pytorch_lightning.LightningModule):
         self.gradient_norm = clip_norm(self.model.parameters(), gradient_clip_val if by_norm else None)
         if gradient_clip_val and not by_norm:
             clip_values(self.model.parameters(), gradient_clip_val)
-        objective, nats, pieces = sum_over_ranks(self.step_totals, self.device)
-        self._skip_nonfinite_step(optimizer, torch.stack([objective, self.gradient_norm.to(objective), nats / pieces]))
+        objective, pieces, *losses = sum_over_ranks(self.step_totals, self.device)
+        losses = [loss / pieces for loss in losses]
+        self._skip_nonfinite_step(optimizer, torch.stack([objective, self.gradient_norm.to(objective), *losses]))
 
     def _skip_nonfinite_step(self, optimizer: Optimizer, values: Tensor) -> None:
         """Let the optimizer change nothing if loss or norm is not finite; all ranks decide alike.
@@ -188,7 +190,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
             self._is_allowed(step)
 
     def _is_allowed(self, step: UnreadStep) -> bool:
-        loss, norm, self.nats_per_piece = step.read()
+        loss, norm, *self.losses = step.read()
         sentences: list[int] = []
         if self.guard.is_unusual(loss, norm):
             numbers = {number: 0 for batch in step.batches for number in batch.sentences.tolist()}

@@ -218,7 +218,7 @@ def _build_trial(config: DictConfig) -> Translator:
     trial = copy.deepcopy(config)
     trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
     with torch.device("meta"):  # because there a model of any size takes neither memory nor time
-        return build_model(trial)
+        return build_model(trial, trial.user_dir)
 
 
 def _check_fresh(config: DictConfig, overrides: Sequence[str]) -> None:

@@ -12,8 +12,14 @@ from torch import nn
 from nmt.errors import ConfigurationError
 from nmt.system.files import check_writable
 from nmt.system.matrix_products import PRECISIONS, resolve_precision, set_precision
+from nmt.system.threads import check_threads, set_threads
 
-MAX_THREADS = 1024  # with 2048, OpenMP ends in a segmentation fault
+WANDB_SETTINGS = {  # unless the environment has others
+    "WANDB_SILENT": "true",  # because summary.json says where its files are
+    "WANDB_INIT_TIMEOUT": "8",  # seconds until a run is logged offline
+    "WANDB_FINISH_TIMEOUT": "600",  # seconds until a trained run no longer waits for its upload
+    "WANDB_FINISH_TIMEOUT_RAISES": "true",
+}
 WANDB_DIRECTORIES = {"WANDB_DATA_DIR": "data", "WANDB_CACHE_DIR": "cache"}
 SEEDS = 2**32  # NumPy takes no larger one
 NEEDLESS_WARNINGS = (
@@ -28,20 +34,17 @@ NEEDLESS_WARNINGS = (
 
 def set_up_process(config: DictConfig) -> None:
     """Apply seed and threads, after checking them and matmul_precision."""
-    if config.threads is not None and not (isinstance(config.threads, int) and 1 <= config.threads <= MAX_THREADS):
-        limits = f"from 1 to {MAX_THREADS}, or null"
-        raise ConfigurationError(f"threads={config.threads}: must be a number of threads {limits}")
+    check_threads(config.threads)
     if config.matmul_precision not in PRECISIONS:
         raise ConfigurationError(f"matmul_precision={config.matmul_precision}: choose {', '.join(PRECISIONS)}")
     for key, seed in (("seed", config.seed), ("data.seed", config.data.seed)):
         if not (isinstance(seed, int) and 0 <= seed < SEEDS):
             raise ConfigurationError(f"{key}={seed}: must be a whole number from 0 to {SEEDS - 1}")
-    os.environ.setdefault("WANDB_SILENT", "true")  # because summary.json says where its files are
+    for name, value in WANDB_SETTINGS.items():
+        os.environ.setdefault(name, value)
     for message in NEEDLESS_WARNINGS:
         warnings.filterwarnings("ignore", message=message)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-        os.environ["OMP_NUM_THREADS"] = str(config.threads)  # or Lightning's launcher of ranks sets its own number
+    set_threads(config.threads)
     pytorch_lightning.seed_everything(config.seed, workers=True, verbose=False)
 
 

@@ -186,7 +186,8 @@ def _continue_from(config: DictConfig, folder: Path, loaded: Loaded, others: Map
     """Return what a checkpoint and the folder's summary know; `others` are settings that differ from its own."""
     path, content = loaded
     if not _is_in(path, folder):
-        return EarlierTraining(str(path), **content["progress"], other_settings_from=str(path.absolute()))
+        metrics = content["progress"]["metrics"]  # without its seconds, which are the other run's
+        return EarlierTraining(str(path), metrics=metrics, other_settings_from=str(path.absolute()))
     summary = read_summary(folder)
     kept = {key: summary[key] for key in KEPT_ENTRIES if key in summary}
     if "code" in kept and code_version(config) not in kept["code"]:

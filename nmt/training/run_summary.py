@@ -159,4 +159,12 @@ def _close(loggers: list[Logger], exit_code: int) -> None:
     for logger in loggers:
         logger.finalize("success" if exit_code == 0 else "failed")
         if isinstance(logger, WandbLogger) and rank_zero_only.rank == 0:
-            logger.experiment.finish(exit_code=exit_code)  # because an open W&B run would swallow the next job's
+            _finish_wandb(logger, exit_code)
+
+
+def _finish_wandb(logger: WandbLogger, exit_code: int) -> None:
+    """Close a W&B run, because an open one would swallow the next job's."""
+    try:
+        logger.experiment.finish(exit_code=exit_code)
+    except TimeoutError:
+        log.warning("W&B: the upload took too long. Fix: `wandb sync %s/wandb/run-*` sends the rest", logger.save_dir)

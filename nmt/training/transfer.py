@@ -23,14 +23,16 @@ class Transfer(NamedTuple):
     fresh: list[str]
 
 
-def initialize_from(path: str, model: nn.Module, languages: Sides, fresh: Sequence[str]) -> dict[str, object]:
+def initialize_from(
+    path: str, model: nn.Module, languages: Sides, fresh: Sequence[str], user_dir: str | None = None
+) -> dict[str, object]:
     """Give `model` the weights of a run with the same vocabularies.
 
     Returns:
         What the run's summary says of it.
     """
     try:
-        run = TrainedRun(path)
+        run = TrainedRun(path, user_dir)
     except UserError as error:
         raise UserError(f"init_from: {error}") from error
     for side, ours, theirs in zip(SIDES, languages, run.languages, strict=True):

@@ -13,6 +13,7 @@ from nmt.data.vocabulary import END, SPECIAL
 from nmt.search.beam import Hypothesis
 from nmt.search.forced_decoding import add_traces
 from nmt.training.distributed import gather_from_ranks, highest
+from nmt.training.lightning_internals import logged_step
 from nmt.training.lightning_module import TrainingModule
 from nmt.translate.layers import Layer, to_layers
 
@@ -73,7 +74,7 @@ class TranslationSamples(Callback):
             return
         samples = gather_from_ranks(self._samples(pl_module))
         for logger, write in writers:
-            write(logger, [samples[number] for number in sorted(samples)], trainer.global_step)
+            write(logger, [samples[number] for number in sorted(samples)], logged_step(trainer))  # as its scores
 
     def _samples(self, module: TrainingModule) -> dict[int, Sample]:
         """Return the samples that this rank translated, by their numbers."""

@@ -1,4 +1,4 @@
-"""The summary of a run in W&B: the best of each score, test scores, and fingerprints of what was trained."""
+"""W&B's logger of a run: opened offline if W&B cannot be reached, and closed with a summary and artifacts."""
 
 import json
 import logging
@@ -6,31 +6,88 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
 from pytorch_lightning.loggers import WandbLogger
+from pytorch_lightning.utilities import rank_zero_only
 
+from nmt.data.datamodule import TranslationData
+from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.runs.folder import SCORES as SCORES_FILE
+from nmt.training.lightning_internals import log_offline, silence_anonymous
 from nmt.training.lightning_module import SCORES
+from nmt.training.wandb_artifacts import log_artifacts
 
 log = logging.getLogger(__name__)
 
 
-def begin_wandb_run(logger: WandbLogger) -> None:
-    """Let the summary of a run hold the best of each score instead of the last; log the address of its page."""
-    for name, better in SCORES.items():
-        logger.experiment.define_metric(name, step_metric="trainer/global_step", summary=better)
-    if address := logger.experiment.url:
-        log.info("W&B: %s", address)
+class WandbRun(WandbLogger):
+    """Lightning's logger for W&B.
+
+    Args:
+        artifacts: `checkpoint` logs the best checkpoint and digests of the data; `text` the text of the data too.
+        settings: The arguments of `WandbLogger`.
+    """
+
+    def __init__(self, *, artifacts: str = "none", **settings: Any):
+        if artifacts not in ("none", "checkpoint", "text"):
+            raise ConfigurationError(f"logger.wandb.artifacts={artifacts}: choose none, checkpoint or text")
+        super().__init__(**settings)
+        silence_anonymous(self)
+        self.artifacts = artifacts
+
+    @rank_zero_only
+    def begin(self) -> None:
+        """Open the run, log the address of its page, and say how W&B shows it."""
+        self._open()
+        for name, better in SCORES.items():
+            self.experiment.define_metric(name, step_metric="trainer/global_step", summary=better)
+        self.experiment.config.update({"choices": _list_choices()}, allow_val_change=True)
+        if address := self.experiment.url:
+            log.info("W&B: %s", address)
+
+    def _open(self) -> None:
+        import wandb
+        from wandb.errors import CommError, UsageError
+
+        try:
+            assert self.experiment is not None
+        except CommError as error:
+            place = f"{self.save_dir}/wandb/offline-run-*"
+            log.warning(
+                "logger=wandb: W&B cannot be reached, so the run is logged offline (%s). Fix: `wandb sync %s` sends it",
+                first_line(error),
+                place,
+            )
+            wandb.teardown()  # because W&B's process would say that the run is open already
+            log_offline(self)
+        except UsageError as error:
+            reason = first_line(error).rstrip(".")
+            raise UserError(f"logger=wandb: {reason}. Fix: correct this, or give logger=local") from error
+
+    def end(self, folder: Path, entries: Mapping[str, Any], data: TranslationData) -> None:
+        """Add test scores, parameters, the best step and fingerprints to the run's summary; log its artifacts.
+
+        Args:
+            folder: The run's folder.
+            entries: The entries of summary.json.
+            data: The data that the run was trained on.
+        """
+        best = entries.get("best", {})
+        values = {"parameters": entries["parameters"]["total"], "code": entries["code"][-1], "data": entries["data"]}
+        values |= {"best_step": best.get("step"), "best_score": best.get("score")}
+        for file in sorted(folder.glob(f"*/{SCORES_FILE}")):
+            scores = json.loads(file.read_text(encoding="utf-8"))["scores"]
+            values |= {f"{file.parent.name}/{name}": _to_number(score) for name, score in scores.items()}
+        self.experiment.summary.update(values)
+        if self.artifacts != "none":
+            log_artifacts(self.experiment, folder, best, data, with_text=self.artifacts == "text")
 
 
-def end_wandb_run(logger: WandbLogger, folder: Path, entries: Mapping[str, Any]) -> None:
-    """Add test scores, parameters, the best step, and the fingerprints of code and data to the summary of a run."""
-    best = entries.get("best", {})
-    values = {"parameters": entries["parameters"]["total"], "code": entries["code"][-1], "data": entries["data"]}
-    values |= {"best_step": best.get("step"), "best_score": best.get("score")}
-    for file in sorted(folder.glob(f"*/{SCORES_FILE}")):
-        scores = json.loads(file.read_text(encoding="utf-8"))["scores"]
-        values |= {f"{file.parent.name}/{name}": _to_number(score) for name, score in scores.items()}
-    logger.experiment.summary.update(values)
+def _list_choices() -> dict[str, Any]:
+    """Return the choice of each group, because the configuration holds only the settings that a choice brings."""
+    choices = OmegaConf.to_container(HydraConfig.get().runtime.choices)
+    return {group: choice for group, choice in choices.items() if not group.startswith("hydra/")}
 
 
 def _to_number(score: Any) -> float:

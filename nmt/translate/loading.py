@@ -15,6 +15,7 @@ from nmt.runs.trained_model import TrainedRun
 from nmt.search.ensemble import Ensemble, Member
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
 from nmt.system.matrix_products import resolve_precision, set_precision
+from nmt.system.threads import check_threads, set_threads
 from nmt.translate.int8 import quantize_decoder
 from nmt.translate.text_translator import TextTranslator
 
@@ -37,7 +38,8 @@ NULLABLE_KEYS = {  # keys whose default null does not show their type: a check, 
 def load_translator(settings: DictConfig) -> tuple[list[TrainedRun], TextTranslator]:
     """Return the run that `run` names, or the ensemble of `runs`: the runs and their translator."""
     check_settings(settings)
-    runs = [TrainedRun(path) for path in list_run_paths(settings)]
+    set_threads(settings.threads)
+    runs = [TrainedRun(path, settings.user_dir) for path in list_run_paths(settings)]
     device = _choose_device(settings.device)
     set_precision(resolve_precision(settings.matmul_precision, runs[0].model, device))
     if settings.run is not None:
@@ -57,7 +59,9 @@ def load_translator(settings: DictConfig) -> tuple[list[TrainedRun], TextTransla
 def list_run_paths(settings: DictConfig) -> list[str]:
     """Return the paths of the runs that `run` or `runs` names."""
     if settings.run is None and not settings.runs:
-        raise ConfigurationError("run: no run is given. Fix: run=FOLDER, or 'runs=[FOLDER,FOLDER]' for several")
+        raise ConfigurationError(
+            "run: no run is given. Fix: name the folder of a run, or 'runs=[FOLDER,FOLDER]' for an ensemble"
+        )
     if settings.run is not None and settings.runs:
         raise ConfigurationError(f"run={settings.run}: runs= is given too. Fix: leave out one of them")
     if isinstance(settings.runs, str):
@@ -130,6 +134,7 @@ def check_settings(settings: DictConfig) -> None:
     for key in ("batch_size", "longest_line"):
         if settings.get(key, 1) < 1:
             raise ConfigurationError(f"{key}={settings[key]}: must be at least 1")
+    check_threads(settings.threads)
     for key, (is_valid, problem) in NULLABLE_KEYS.items():
         value = settings.get(key)
         if not (value is None or is_valid(value)):

@@ -128,7 +128,7 @@ class TextTranslator:
             batch_size: The most lines of a batch.
             max_pieces: The most pieces of a line that is translated at once.
             read_ahead: Batches that are read and sorted by length together.
-            traces: Also return what the model's parts show; not of an ensemble, and not of a line in parts.
+            traces: Also return what the model's parts show; not of a line in parts.
         """
         seeds = count(search.seed)  # another seed for each batch, or all would draw the same
         for block in split_into_blocks(lines, read_ahead * batch_size):

@@ -81,7 +81,9 @@ def open_runs(settings: DictConfig) -> dict[str, ServedRun]:
     names = shorten_paths(paths)
     if len(set(names)) < len(names):
         raise ConfigurationError(f"runs=[{','.join(paths)}]: a run is named twice. Fix: name each run once")
-    return {name: ServedRun(TrainedRun(path), settings) for name, path in zip(names, paths, strict=True)}
+    return {
+        name: ServedRun(TrainedRun(path, settings.user_dir), settings) for name, path in zip(names, paths, strict=True)
+    }
 
 
 def describe_parts(run: TrainedRun) -> dict[str, str]:

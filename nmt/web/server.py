@@ -28,6 +28,7 @@ from starlette.routing import Route
 
 from nmt.errors import ConfigurationError, UserError
 from nmt.search.settings import Search
+from nmt.system.threads import set_threads
 from nmt.translate.loading import build_search, check_settings
 from nmt.web.hosts import ANY_ADDRESS, allowed_hosts, format_for_url
 from nmt.web.served_run import ServedRun, open_runs
@@ -54,6 +55,7 @@ def serve(settings: DictConfig) -> None:
     """Serve the page until interrupted."""
     with _listen(settings.host, settings.port) as listener:
         check_settings(settings)
+        set_threads(settings.threads)
         served = open_runs(settings)
         search = build_search(settings, [one.run for one in served.values()])
         app = create_app(served, search, allowed_hosts(settings.host))

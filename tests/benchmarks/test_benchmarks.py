@@ -220,7 +220,7 @@ lines = Path(text + ".de").read_text().splitlines()
 words = {share} * 80 * sum(len(line.split()) + 1 for line in lines) / len(lines)
 clock.write_text(json.dumps([[update, words * update] for update in range(1, 7)]))
 """
-PEERS = {"joeynmt": ("2.3.0", (3, 4)), "opennmt": ("3.5.1", (3, 5))}
+PEERS = {"joeynmt": ("2.3.0", (3, 4)), "opennmt": ("3.5.1", (3, 5)), "eole": ("0.6.4", (3, 5))}
 
 
 @pytest.mark.parametrize(("share", "refused"), [(1.0, False), (0.2, True)])

@@ -3,12 +3,31 @@
 import pytest
 from omegaconf import OmegaConf
 
-from nmt.config.overrides import prepare_arguments, read_dotlist
+from nmt.config.overrides import expand_home, prepare_arguments, read_dotlist
 from nmt.errors import ConfigurationError
 
 
 def test_the_sweep_flag_moves_to_the_front_and_the_rest_keeps_its_order():
     assert prepare_arguments(["seed=1,2", "-m", "a=b", "--cfg", "job"]) == ["-m", "seed=1,2", "a=b", "--cfg", "job"]
+
+
+def test_the_device_of_all_commands_is_one_of_the_trainer():
+    assert prepare_arguments(["device=cpu", "a=b"]) == ["trainer.accelerator=cpu", "a=b"]
+    assert prepare_arguments(["device=cuda:1"]) == ["trainer.accelerator=cuda", "trainer.devices=[1]"]
+    for wrong in ("device=gpu", "device=cpu:1", "device=cuda:", "device=cpu,cuda", "device="):
+        with pytest.raises(
+            ConfigurationError, match=rf"^{wrong}: no such device. Fix: device=auto, cpu, cuda or cuda:1"
+        ):
+            prepare_arguments([wrong])
+
+
+def test_a_tilde_is_the_home_folder_at_the_beginning_of_a_path_alone(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert expand_home("~/a") == "/home/me/a"
+    assert expand_home("runs=[~/a, '~/b']") == "runs=[/home/me/a, '/home/me/b']"
+    assert expand_home("data.train={source: ~/a}") == "data.train={source: /home/me/a}"
+    for other in ("~attention/window", "input=a~/b", "~"):
+        assert expand_home(other) == other
 
 
 @pytest.mark.parametrize(

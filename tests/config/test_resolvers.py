@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from hydra import compose, initialize_config_dir
+from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
 import nmt.config.resolvers
@@ -26,3 +28,13 @@ def test_every_resolver_in_the_configuration_files_is_registered():
 )
 def test_values_are_computed(reference, value):
     assert OmegaConf.create({"key": reference}).key == value
+
+
+def test_a_new_test_set_needs_no_plus():
+    news = ["data.tests.news.source=a", "data.tests.news.target=b"]
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+        for plus in ("", "+", "++"):
+            tests = compose("config", ["data=multi30k", *(f"{plus}{override}" for override in news)]).data.tests
+            assert (tests.news, len(tests)) == ({"source": "a", "target": "b"}, 3)
+        with pytest.raises(ConfigCompositionException, match=r"override .data\.test_sets\.news"):
+            compose("config", ["data.test_sets.news=a"])

@@ -62,8 +62,9 @@ MISTAKES = {
     "-m attention=additive,dot debug=null": "debug=null: no such choice. Fix: leave it out, or choose overfit, steps",
     "max_epochs=3": r"max_epochs: no such key \(did you mean trainer.max_epochs\?\)",
     "data.test=tst": "data.test=tst: no such test set. Fix: choose test, long, valid",
-    "+data.tests.news.source=x": "data.tests.news.source: no such key. Fix: choose split, count",
-    "+data.tests.news.split=test": r"data.tests.news.count must be given. Fix: \+data.tests.news.count=VALUE",
+    "data.tests.news.source=x": "data.tests.news.source: no such key. Fix: choose split, count",
+    "+data.tests.news.split=test": r"data.tests.news.count must be given. Fix: data.tests.news.count=VALUE$",
+    "data.tests.tset.count=5": r"data.tests.tset.split must be given. Fix: data.tests.tset.split=VALUE$",
     "data.train.count=-200": "data.train: count=-200: must be at least 1",
     "data.train.split=tst": "data.train: split=tst: not a split of the toy language. Fix: choose train,.*long$",
     "data.max_length=0": "data.max_length=0: must be at least 1, or null for no limit",
@@ -72,7 +73,7 @@ MISTAKES = {
     "data.score.tokenize=moses": "tokenize=moses: no such tokenizer. Fix: choose none, ",
     "loss.label_smoothing=2": "loss.label_smoothing=2: must be at least 0, and below 1",
     "loss.normalize=word": "loss.normalize=word: choose words, sentences or sum",
-    "score_test=true +data.tests.news.source=tpyo.en +data.tests.news.target=x data.test=news data=text "
+    "score_test=true data.tests.news.source=tpyo.en data.tests.news.target=x data.test=news data=text "
     "data.train.source=train.py data.train.target=train.py data.valid.source=train.py data.valid.target=train.py "
     "data.source.language=en data.target.language=de": "tpyo.en: no such file",
     "callbacks.checkpoint=null": "callbacks.early_stopping: monitors what callbacks.checkpoint does, and that is null",
@@ -108,6 +109,8 @@ MISTAKES = {
     "size.hidden=0": "size.hidden=0: must be at least 1",
     "trainer.max_steps=0": "nothing was trained: a new run, and .*, trainer.max_steps=0 leave nothing to do",
     "threads=-2": "threads=-2: must be a number of threads",
+    "device=gpu": "device=gpu: no such device. Fix: device=auto, cpu, cuda or cuda:1$",
+    "device=cuda": "trainer.accelerator=cuda: torch .* finds no GPU here. Fix: trainer=cpu trains without$",
     "threads=5000": "threads=5000: must be a number of threads from 1 to 1024, or null",
     "data.seed=-5": "data.seed=-5: must be a whole number from 0 to 4294967295",
     "trainer.val_check_interval=0": "trainer.val_check_interval=0: must be a number of batches, or a part of an epoch",
@@ -224,10 +227,13 @@ def test_a_checkpoint_of_another_toolkit_is_refused_in_one_line(toolkit, tmp_pat
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("evaluate", ["run"], "run: not KEY=VALUE. Fix: write run=FOLDER, for example; --help explains the keys"),
+        ("evaluate", ["run"], r"run: no such folder or checkpoint, and not KEY=VALUE. Fix: name .*; --help explains"),
+        ("translate", ["README.md"], r"README.md: is a file, not a run. Fix: .* or write KEY=README.md$"),
+        ("translate", ["a/b=c"], "a/b=c: no such folder or checkpoint, and not KEY=VALUE. "),
+        ("translate", ["threads=0"], "threads=0: must be a number of threads from 1 to 1024, or null"),
         ("evaluate", ["score=[a,", "b]"], r"score=\[a, b\]: the shell splits it .* Fix: quote it: 'score=\[a, b\]'"),
         ("evaluate", ["beem=3"], r"beem: no such key \(did you mean beam\?\); there are .*"),
-        ("evaluate", [], "run: no run is given. Fix: run=FOLDER, or "),
+        ("evaluate", [], "run: no run is given. Fix: name the folder of a run, or "),
         ("translate", ["run=/nowhere"], "run=/nowhere: no such folder or checkpoint"),
         ("evaluate", ["run=a", "test=long"], "test=long: no such key. Fix: data.test=long"),
         ("evaluate", ["runs=/a/b"], r"runs=/a/b: must be a list. Fix: 'runs=\[FOLDER,FOLDER\]', or run=/a/b for one"),
@@ -268,7 +274,8 @@ def test_a_setting_that_is_given_twice_is_named_with_the_one_that_counts(tmp_pat
         "evaluate run=~/a",
         "evaluate runs=[~/a,~/b]",
         "evaluate links=~/a gold=~/a",
-        "compare x output=~/a",
+        "evaluate ~/a",
+        "compare nmt output=~/a",
     ],
 )
 def test_a_tilde_in_a_path_is_the_home_folder(command_line, tmp_path, capfd, monkeypatch):

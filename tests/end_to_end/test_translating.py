@@ -186,7 +186,7 @@ def test_names_are_copied_and_scored_before_and_after_copying(run, tmp_path):
     assert before == kept["scores"]["bleu_tokenized"]["score"]
     assert "bleu_unknown_kept" not in kept["scores"]
     assert copied["unknown"] == "copy"
-    assert "⁇" not in (run / "test" / "hypotheses.txt").read_text()
+    assert "⁇" not in (run / "test,beam=2,unknown=copy" / "hypotheses.txt").read_text()
 
 
 def test_a_word_table_is_learned_once_and_stored_with_the_run(run):

@@ -1,6 +1,7 @@
 """The evaluation of a run: checks before the search, and the log after training."""
 
 import logging
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,8 @@ from nmt.evaluation.run_evaluation import Evaluation, evaluate, evaluate_run
 def settings(tmp_path, monkeypatch):
     """Return settings of an evaluation whose search fails the test."""
     data = SimpleNamespace(score={"tokenize": "13a", "lowercase": False})
-    run = SimpleNamespace(folder=tmp_path / "run", data=lambda data_overrides: data, search={})
+    run = SimpleNamespace(folder=tmp_path / "run", data=lambda data_overrides: data, search={}, unknown="keep")
+    run.checkpoint, run.step = tmp_path / "run" / "checkpoints" / "best.ckpt", 7
     monkeypatch.setattr(run_evaluation, "load_translator", lambda settings: ([run], None))
     monkeypatch.setattr(run_evaluation, "read_test_set", lambda data: test_set.TestSet("test", [], [[]], None, 0))
     monkeypatch.setattr(run_evaluation, "translate_test_set", lambda *_: pytest.fail("the search started"))
@@ -44,12 +46,6 @@ def test_unknown_tokenizer_is_an_error_before_the_search(settings, monkeypatch):
         evaluate(settings, [])
 
 
-def test_traces_of_an_ensemble_are_an_error_before_the_search(settings):
-    settings = OmegaConf.merge(settings, {"run": None, "runs": ["a", "b"], "traces": True})
-    with pytest.raises(ConfigurationError, match=r"traces=true: an ensemble has no traces. Fix: run=FOLDER"):
-        evaluate(settings, [])
-
-
 def test_missing_file_of_the_test_set_is_explained(settings, tmp_path, monkeypatch):
     def fail(data):
         raise NoFileError("data/test.en")
@@ -67,11 +63,11 @@ def test_evaluation_after_training_uses_the_search_of_the_command(monkeypatch, c
 
     def record_call(settings, data_overrides):
         calls.append((settings.run, settings.unknown, settings.beam, settings.length_penalty, data_overrides))
-        return Evaluation(None, None, {"run": "a/run", "test": "test_2016", "scores": scores}, None)
+        return Evaluation(None, None, {"test": "test_2016", "scores": scores}, Path("a/run/test_2016,beam=10"))
 
     monkeypatch.setattr(run_evaluation, "evaluate", record_call)
     with caplog.at_level(logging.INFO):
         evaluate_run("a/run", OmegaConf.create(config))
     evaluate_run("a/run", OmegaConf.create(config | {"score_unknown": "copy", "data": {"test": None}}))
     assert calls == [("a/run", "keep", 10, 1.0, ["data.test=test_2016"]), ("a/run", "copy", 10, 1.0, [])]
-    assert caplog.messages[:1] == ["test_2016: bleu 39.03, chrf 61.50, in a/run/test_2016/"]
+    assert caplog.messages[:1] == ["test_2016: bleu 39.03, chrf 61.50, in a/run/test_2016,beam=10/"]

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import re
+import sys
 import zipfile
 
 import pytest
@@ -20,7 +21,7 @@ from omegaconf import OmegaConf
 from nmt.config.allowed_targets import check_references, check_targets
 from nmt.config.installation import CONF_DIR
 from nmt.data.datamodule import TranslationData
-from nmt.errors import UserError
+from nmt.errors import UserError, user_folders
 from nmt.launch.process_launcher import _has_other_settings
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.trained_model import TrainedRun
@@ -208,7 +209,23 @@ RUNS = {
     "torch.nn.init.torch.load": {"f": "MARKER", "weights_only": False},
     "torch.nn.init.warnings.sys.exit": {},
     "torch.nn.initialise": {},
+    "my_parts.subprocess.run": {"args": ["touch", "MARKER"]},
+    "my_parts.open": {"file": "MARKER", "mode": "w"},
 }
+
+
+@pytest.fixture(autouse=True)
+def _forget_users_code(monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    user_folders.clear()
+
+
+def write_users_code(folder) -> str:
+    """Write a folder for user_dir=, and a stored configuration could name what its files import."""
+    (folder / "project").mkdir()
+    (folder / "project" / "my_parts.py").write_text("import os, subprocess\nfrom builtins import eval, open\n")
+    return str(folder / "project")
 
 
 PLACES = (("model.encoder", "data.reader"), ("decoder.readout", "data.batches"), ("model.more", "data.more"))
@@ -231,6 +248,8 @@ def test_a_stored_configuration_runs_no_foreign_code(checkpoint, tmp_path, targe
         TrainedRun(write_crafted_checkpoint(checkpoint, tmp_path / "a.ckpt", of_model, node))
     assert f"_target_={target}: refused" in str(refused.value)
     assert "a.ckpt" in str(refused.value)
+    with pytest.raises(UserError, match=r"_target_=.*: refused"):  # a folder of the user's code changes nothing
+        TrainedRun(str(tmp_path / "a.ckpt"), write_users_code(tmp_path))
     run = TrainedRun(
         write_crafted_checkpoint(checkpoint, tmp_path / "a.ckpt", of_data, node)
     )  # opening a run does not build its data

@@ -249,7 +249,14 @@ def reference_penalty(model, literal_attention, links):
     return literal(alignments, weight=penalty.weight)
 
 
-def reference_trace(attention_trace, literal_memory):
+def past_shares(energies, last):
+    """Return the share of each position in the past attention after each step, over the `last` n steps or all."""
+    odds = torch.exp(energies)
+    sums = torch.stack([odds[max(0, i - (last or i)) : i].sum(0) for i in range(1, len(odds) + 1)])
+    return sums / sums.sum(1, keepdim=True)
+
+
+def reference_trace(model, attention_trace, literal_memory):
     """Return the trace that the model should give for one sentence."""
     fertilities = attention_trace.fertilities
     trace = {
@@ -258,6 +265,11 @@ def reference_trace(attention_trace, literal_memory):
         "position": attention_trace.positions,
         "fertility": None if fertilities is None else fertilities.expand_as(attention_trace.alignments),
     }
+    if attention_trace.writing_weights is not None:
+        trace["annotations"] = attention_trace.annotations[:-1]
+    history = getattr(model.decoder.attention, "history", None)
+    if history is not None and history.window != 0:
+        trace["past_attention"] = past_shares(attention_trace.energies, history.window)
     if literal_memory is not None:
         weights = torch.stack([torch.stack(weights) for weights in literal_memory.read_weights[1:]])
         trace["memory_weights"] = weights[:, None]
@@ -363,7 +375,7 @@ def test_losses_traces_and_gradients_equal_a_literal_loop(overrides):
     torch.testing.assert_close(loss, expected_loss)
     trace = model.unroll(batch, trace_names=None).trace
     for sentence, (_, attention_trace, literal_memory) in enumerate(references):
-        expected_trace = reference_trace(attention_trace, literal_memory)
+        expected_trace = reference_trace(model, attention_trace, literal_memory)
         assert expected_trace.keys() == trace.keys() - {"context_gate"}
         for name, expected in expected_trace.items():
             unpadded = (slice(length) for length in expected.shape[1:])

@@ -16,8 +16,8 @@ from commands import answer
 from report.folders import pairs, with_alignments, write_run
 
 from nmt.cli.arguments import read_arguments
-from nmt.cli.compare import compare, split_arguments
-from nmt.errors import ConfigurationError, UserError
+from nmt.cli.compare import compare
+from nmt.errors import UserError
 from nmt.evaluation.over_under_translation import over_and_under_translation
 from nmt.evaluation.significance import student_p
 from nmt.report.load.evaluation import read_evaluation
@@ -540,6 +540,26 @@ def test_several_searches_of_a_run_are_systems_with_the_data_of_its_training(tmp
     assert len(tables["systems"]) == 4
 
 
+def test_evaluations_of_a_run_with_other_settings_are_other_systems(tmp_path):
+    for seed in (1, 2):
+        run = write_run(tmp_path / "sweep" / f"attention=dot,seed={seed}", seed=seed, overrides=("attention=dot",))
+        shutil.copytree(run / "test", run / "test,beam=12,unknown=copy")
+        path = run / "test,beam=12,unknown=copy" / "scores.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"search": {"beam": 12}, "unknown": "copy"}))
+    _, _, tables = compared(tmp_path, tmp_path / "sweep")
+    rows = {row["system"]: (row["settings"], row["seeds"]) for row in tables["systems"]}
+    assert (tables["test"], tables["baseline"]) == ("test", "attention=dot")
+    assert rows == {
+        "attention=dot": ({"search.beam": 5, "unknown": "keep"}, [1, 2]),
+        "attention=dot beam=12 unknown=copy": ({"search.beam": 12, "unknown": "copy"}, [1, 2]),
+    }
+    (note,) = tables["notes"]
+    assert note["note"] == "evaluated differently from attention=dot: search.beam 5 → 12, unknown keep → copy"
+    _, _, tables = compared(tmp_path, tmp_path / "sweep", test="test,beam=12,unknown=copy")
+    assert [row["system"] for row in tables["systems"]] == ["attention=dot"]
+    assert tables["test"] == "test,beam=12,unknown=copy"
+
+
 def test_only_the_search_that_made_the_scores_is_compared(tmp_path):
     old = write_run(tmp_path / "old", mistakes=0.2)  # its settings name no search
     named = write_run(
@@ -639,16 +659,14 @@ def test_the_error_without_comparable_runs_has_the_first_reasons(tmp_path):
         compared(tmp_path, run)
 
 
-def test_folders_with_an_equals_sign_are_not_read_as_settings(sweep):
-    job = str(sweep / "attention=dot,seed=1")
-    assert split_arguments([job, "output=a=b.html", "runs"]) == ([job, "runs"], ["output=a=b.html"])
-    with pytest.raises(ConfigurationError, match=r"ouput=x.html: no such key and no such folder. Fix: keys are output"):
-        split_arguments(["ouput=x.html"])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((), "nothing to compare"), (("nowhere",), "nowhere: no such folder"), ((".github",), ".github: no run there")],
+    [
+        ((), "nothing to compare"),
+        (("nowhere",), "nowhere: no such folder"),
+        ((".github",), ".github: no run there"),
+        (("ouput=x.html",), "ouput: no such key (did you mean output?); there are output, test,"),
+    ],
 )
 def test_the_command_fails_with_one_line(arguments, message, capsys, monkeypatch, tmp_path):
     status, error = answer("compare", *arguments, f"output={tmp_path}/a.html", capture=capsys, monkeypatch=monkeypatch)

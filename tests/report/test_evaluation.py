@@ -48,6 +48,14 @@ def test_scores_of_another_search_are_not_replaced(tmp_path):
     assert is_scored(change_scores(write_run(tmp_path / "run"), search={"beam": 10}), "test", "keep")
 
 
+@pytest.mark.parametrize(("beam", "counts"), [(10, True), (12, False)])
+def test_scores_of_another_setting_count_if_the_command_has_it(tmp_path, beam, counts):
+    folder = change_scores(write_run(tmp_path / "run", test="test,beam=10"), "test,beam=10", search={"beam": 10})
+    assert is_scored(folder, "test", "keep", {"beam": beam}) == counts
+    assert not is_scored(folder, "test", "copy", {"beam": beam})
+    assert not is_scored(folder, "tes", "keep", {"beam": beam})
+
+
 def test_another_text_under_the_name_of_a_test_set_of_the_settings_is_noted(tmp_path):
     folder = write_run(tmp_path / "run", changes={"data.tests": {"test": {"source": "a"}}})
     run = read_run(change_scores(folder, data_overrides=["data.tests.test.source=first10"]))

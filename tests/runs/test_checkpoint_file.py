@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nmt.errors import UserError
-from nmt.runs.checkpoint_file import load_checkpoint, save_checkpoint
+from nmt.runs.checkpoint_file import load_checkpoint, locate_checkpoint, save_checkpoint
 from nmt.training import resume
 from nmt.training.checkpoint_io import AtomicCheckpointIO
 
@@ -142,3 +142,9 @@ def test_a_full_disk_leaves_the_former_checkpoint(tmp_path):
         assert same(load_checkpoint(disk / "last.ckpt"), stored(2))
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_sweep_in_place_of_a_run_is_named(tmp_path):
+    (tmp_path / "sweep.json").touch()
+    with pytest.raises(UserError, match=rf"^run={tmp_path}: is a sweep, not a run. Fix: {tmp_path}/\* names its runs$"):
+        locate_checkpoint(tmp_path)

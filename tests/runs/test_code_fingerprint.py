@@ -88,3 +88,43 @@ def test_a_configuration_names_the_code_that_it_uses():
     assert len(version["nmt.training.experiment.train"]) == 16
     plain = code_version(configured())
     assert all(version[target] == digest for target, digest in plain.items())
+
+
+@pytest.fixture
+def user_dir(package, tmp_path, monkeypatch):
+    """A user's folder with a score that refers to three other files; returns what changes them."""
+    folder = tmp_path / "project"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "my_parts.py").write_text(
+        "import tools\nfrom inner.sizes import size\nfrom nmt.model.attention.score import Dot\n"
+        "class Mine(Dot):\n    def energies(self, x):\n        return tools.thrice(x) * size()\n"
+        "class Other:\n    pass\n"
+    )
+    (folder / "tools.py").write_text("def thrice(x):\n    return 3 * x\n")
+    (folder / "inner" / "__init__.py").write_text("SIZE = 5\n")
+    (folder / "inner" / "sizes.py").write_text("from . import SIZE\ndef size():\n    return SIZE\n")
+    monkeypatch.setattr(code_fingerprint, "user_folders", [str(folder)])
+    return lambda file, before, after: package(f"project/{file}", before, after)
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        ("my_parts.py", "* size()", "+ size()"),
+        ("tools.py", "3 * x", "4 * x"),
+        ("inner/sizes.py", "return SIZE", "return SIZE + 1"),
+        ("inner/__init__.py", "5", "6"),
+        ("../model/tools.py", "x / 2", "x / 3"),
+    ],
+)
+def test_a_change_of_the_users_code_counts_for_the_users_class(user_dir, file, before, after):
+    targets = ("my_parts.Mine", "my_parts.Other")
+    mine, other = map(digest_of, targets)
+    user_dir(file, before, after)
+    assert digest_of("my_parts.Mine") != mine
+    assert digest_of("my_parts.Other") == other
+
+
+def test_a_configuration_names_the_users_code(user_dir):
+    config = configured("++attention.score._target_=my_parts.Mine")
+    assert code_version(config)["my_parts.Mine"] == digest_of("my_parts.Mine")

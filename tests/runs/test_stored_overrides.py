@@ -1,9 +1,11 @@
 """train.py run=FOLDER repeats a run, but not the sweep whose job it was."""
 
 import json
+import re
 
 import pytest
 
+from nmt.errors import UserError
 from nmt.runs.stored_overrides import repeat_run
 
 
@@ -14,6 +16,15 @@ def test_a_job_of_a_table_is_repeated_as_a_single_run(tmp_path):
     of_the_sweep = ["+table=tu2016_table1", "hparams_search=optuna"]
     (folder / ".hydra/overrides.yaml").write_text(json.dumps([overrides[0], *of_the_sweep, *overrides[1:]]))
     assert repeat_run([f"run={folder}", "seed=3"]) == [*overrides, f"repeats='{folder}'", "seed=3"]
+
+
+def test_a_plain_folder_of_a_run_is_repeated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "seed=2" / ".hydra").mkdir(parents=True)
+    (tmp_path / "seed=2" / ".hydra/overrides.yaml").write_text('["dropout=0.1"]')
+    assert repeat_run(["./seed=2", "seed=3"]) == ["dropout=0.1", f"repeats='{tmp_path / 'seed=2'}'", "seed=3"]
+    for others in (["seed=2"], [".", "attention/window=local_p"]):  # an override, and a folder without a run
+        assert repeat_run(others) == others
 
 
 @pytest.mark.parametrize("name", ["run #2", "007", "1e3", "yes"])
@@ -52,3 +63,25 @@ def test_harmless_overrides_are_repeated(tmp_path, override):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra/overrides.yaml").write_text(json.dumps([override]))
     assert repeat_run([f"run={tmp_path}"])[0] == override
+
+
+@pytest.mark.parametrize("stored", ["user_dir='/a b'", "++user_dir=/elsewhere", "+user_dir=x", "~user_dir"])
+def test_the_folder_of_the_users_code_is_never_that_of_the_repeated_run(tmp_path, stored):
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra/overrides.yaml").write_text(json.dumps(["attention=mine", stored]))
+    message = re.escape(f"run={tmp_path}: was trained with {stored}. Fix: add user_dir=FOLDER if you trust it")
+    with pytest.raises(UserError, match=message):
+        repeat_run([f"run={tmp_path}"])
+    repeated = repeat_run([f"run={tmp_path}", "user_dir=project"])
+    assert repeated == ["attention=mine", f"repeats='{tmp_path}'", "user_dir=project"]
+
+
+@pytest.mark.parametrize(
+    "stored",
+    ["pretraining={overrides: [user_dir=x]}", "++pretraining.overrides=[+user_dir=x]", "user_dir.x=1", "user_dir@x=y"],
+)
+def test_no_other_override_of_a_repeated_run_names_a_folder_of_code(tmp_path, stored):
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra/overrides.yaml").write_text(json.dumps([stored]))
+    with pytest.raises(UserError, match=f"refused to repeat {re.escape(stored)}"):
+        repeat_run([f"run={tmp_path}", "user_dir=project"])

@@ -7,7 +7,9 @@ from compositions import choices, composed
 from random_batches import batch_of, random_rows
 
 from nmt.data.vocabulary import START
+from nmt.model.attention.history import Temporal
 from nmt.search.beam import beam_search
+from nmt.search.ensemble import Ensemble, Member
 from nmt.search.forced_decoding import add_traces, trace_translations
 from nmt.search.settings import Search
 
@@ -96,6 +98,43 @@ def test_rows_of_traces_belong_to_the_same_words_as_those_of_the_alignment():
             before, last = one.trace["coverage"][:-1], len(one.alignment) - (2 if aligned_word == "read" else 1)
             received = one.trace["coverage"][1 : last + 1] - before[:last]
             np.testing.assert_allclose(received, one.alignment[1 : last + 1], atol=1e-6)
+
+
+def test_temporal_attention_shows_the_share_of_each_position_in_the_past_attention():
+    history, state = Temporal(), ()
+    padded = [-torch.inf]
+    for odds, sums in (([1.0, 3.0], [1.0, 3.0]), ([5.0, 1.0], [6.0, 4.0])):  # Σ_{k≤i} exp(e_kj)
+        energies = torch.tensor([torch.tensor(odds).log().tolist() + padded])
+        _, state, trace = history(energies, state)
+        expected = torch.tensor([[*sums, 0.0]]) / sum(sums)
+        torch.testing.assert_close(trace["past_attention"], expected)
+
+
+def test_interactive_attention_shows_how_much_of_each_annotation_was_rewritten():
+    model, batch = composed("attention=interactive"), batch_of(SOURCES, [[4]] * 3)
+    (trace,) = trace_translations(model, batch.source[:1], batch.source_lengths[:1], [np.array([5, 6])])
+    with torch.no_grad():
+        bound, state = model.begin(model.encode(batch.source[:1], batch.source_lengths[:1]))
+        annotations = []
+        for word in (START, 5, 6):
+            annotations.append(state.attention.source.annotations[0, : len(SOURCES[0]) + 1])
+            _, _, state = model.step(torch.tensor([word]), state, bound)
+    changes = [(now - annotations[0]).square().mean(1).sqrt() for now in annotations]
+    np.testing.assert_allclose(trace["annotations"], torch.stack(changes), atol=1e-6)
+    assert (trace["annotations"][0] == 0).all()
+    assert (trace["annotations"][1:] > 0).all()
+
+
+def test_members_of_an_ensemble_show_their_values_under_their_numbers():
+    models = [composed(choice).double() for choice in ("attention=temporal", "attention=dot", "attention=interactive")]
+    ensemble = Ensemble([Member(model, True) for model in models], weights=[1, 0, 2], average="probabilities")
+    batch, words = batch_of(SOURCES, [[4]] * 3), [np.array(words) for words in TARGETS]
+    inputs = batch.source, batch.source_lengths, words
+    alone = [trace_translations(model, *inputs) for model in models]
+    for together, first, third in zip(trace_translations(ensemble, *inputs), alone[0], alone[2], strict=True):
+        assert set(together) == {"past_attention_1", "annotations_3"}
+        np.testing.assert_allclose(together["past_attention_1"], first["past_attention"])
+        np.testing.assert_allclose(together["annotations_3"], third["annotations"])
 
 
 @pytest.mark.parametrize("choice", [*choices("attention"), "additive memory=buffer"])

@@ -14,7 +14,7 @@ from random_batches import batch_of
 from nmt.data.parallel_text import Sides
 from nmt.search.beam import Hypothesis
 from nmt.search.settings import Search
-from nmt.training.callbacks import MedianPruning, Throughput
+from nmt.training.callbacks import LearningRate, MedianPruning, Throughput
 from nmt.training.csv_logger import CsvLogger
 from nmt.training.translation_samples import TranslationSamples
 
@@ -82,7 +82,7 @@ def test_all_ranks_stop_together(sweep, monkeypatch):
 
 def test_samples_are_made_only_for_loggers_that_show_them(tmp_path):
     trainer = SimpleNamespace(
-        sanity_checking=False, is_global_zero=True, loggers=[CsvLogger(str(tmp_path / "metrics.csv"))], global_step=1
+        sanity_checking=False, is_global_zero=True, loggers=[CsvLogger(str(tmp_path / "metrics.csv"))]
     )
     TranslationSamples().on_validation_end(trainer, SimpleNamespace(device=None))  # nothing is asked of it
 
@@ -101,7 +101,8 @@ def validated(samples, trainer, translated, **module):
 
 
 def trainer_with(logger):
-    return SimpleNamespace(sanity_checking=False, is_global_zero=True, loggers=[logger], global_step=1)
+    loop = SimpleNamespace(epoch_loop=SimpleNamespace(_batches_that_stepped=1))
+    return SimpleNamespace(sanity_checking=False, is_global_zero=True, loggers=[logger], fit_loop=loop)
 
 
 def test_samples_come_from_all_ranks_in_order(monkeypatch):
@@ -138,6 +139,18 @@ def test_the_first_samples_have_a_picture_of_each_trace(monkeypatch):
     assert pictures.pop("valid/translations").data == [["line", "line", "a b"]] * 2
     assert sorted(pictures) == sorted((*alignments, *(f"valid/{name}_0" for name in names)))
     assert all(min(picture.image.size) > 50 for picture in pictures.values())
+
+
+def test_learning_rate_is_that_of_the_step_and_exact(monkeypatch):
+    monkeypatch.setattr("nmt.training.callbacks.is_logged", lambda trainer: True)
+    logged, group = {}, {"lr": 0.001}
+    trainer = SimpleNamespace(optimizers=[SimpleNamespace(param_groups=[group])])
+    module = SimpleNamespace(log=lambda name, value, **_: logged.update({name: value.item()}))
+    callback = LearningRate()
+    callback.on_train_batch_start(trainer, module, None, 0)
+    group["lr"] = 0.0005  # by a schedule
+    callback.on_train_batch_end(trainer, module, None, None, 0)
+    assert logged == {"lr": 0.001}
 
 
 def test_throughput_leaves_out_validations_and_what_follows(monkeypatch):

@@ -214,6 +214,20 @@ def test_the_loss_makes_up_for_the_batches_lightning_divides_by(normalize, first
     assert loss.item() == pytest.approx(factor * model.loss(batch).objective.item())
 
 
+@pytest.mark.parametrize("penalty", [[], ["attention/penalty=coverage"]])
+def test_the_penalty_is_counted_beside_the_loss(penalty):
+    batch = batch_of([[4, 5], [6]], [[4, 5, 6], [5, 6, 4, 5]])
+    trainer = SimpleNamespace(accumulate_grad_batches=2, num_training_batches=2, world_size=1)
+    module = SimpleNamespace(model=composed(*penalty), normalize="sum", label_smoothing=0.0, trainer=trainer)
+    module.device = "cpu"
+    for number in range(2):
+        TrainingModule.training_step(module, batch, number)
+    objective, pieces, *losses = module.step_totals.tolist()
+    assert (pieces, len(losses)) == (2 * 9, 1 + len(penalty))
+    assert min(losses) > 0
+    assert sum(losses) == pytest.approx(objective)
+
+
 def test_validation_bleu_uses_every_reference_of_a_sentence():
     references = [["a b c d", "x y z"], ["a b c d e", "q r s t"]]
     prepared = SimpleNamespace(

@@ -97,6 +97,10 @@ def test_logs_this_batch(tmp_path):
     assert answers(tmp_path, lightning.logs_this_batch, log_every_n_steps=2) == [False, True, False, True, False]
 
 
+def test_logged_step(tmp_path):
+    assert answers(tmp_path, lightning.logged_step, accumulate_grad_batches=2) == [0, 0, 1, 1, 2]
+
+
 def test_validates_by_the_clock(tmp_path):
     assert not any(answers(tmp_path, lightning.validates_by_the_clock))
     assert all(answers(tmp_path, lightning.validates_by_the_clock, val_check_interval="00:00:01:00"))
@@ -219,3 +223,12 @@ def test_silence_anonymous(tmp_path):
     lightning.silence_anonymous(logger)
     assert "anonymous" not in logger._wandb_init
     lightning.silence_anonymous(SimpleNamespace(_wandb_init={}))
+
+
+def test_log_offline(tmp_path, monkeypatch):
+    begun = {}
+    monkeypatch.setattr("wandb.init", lambda **settings: begun.update(settings) or SimpleNamespace())
+    logger = WandbLogger(save_dir=tmp_path)
+    lightning.log_offline(logger)
+    assert logger.experiment is not None
+    assert begun["mode"] == "offline"

@@ -69,6 +69,12 @@ def test_an_empty_folder_starts_a_run(tmp_path):
     assert config.ckpt_path is None
 
 
+def test_a_run_that_goes_on_elsewhere_has_its_own_time(folder, tmp_path_factory):
+    config = configuration(ckpt_path=str(folder / LAST), resume=True)
+    earlier = find_earlier_training(config, tmp_path_factory.mktemp("elsewhere"))
+    assert (earlier.checkpoint, earlier.seconds, earlier.metrics) == (str(folder / LAST), 0.0, {"valid/bleu": 12.5})
+
+
 @pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
 def test_a_run_that_is_not_completed_is_resumed(folder, status):
     write_status(folder, status)

@@ -157,16 +157,19 @@ class Attention(nn.Module):
         _check_shape(self.score, energies, (*queries.shape[:2], bound.padding.shape[1]))
         energies = energies.flatten(0, 1)
         energies = energies + repeat_per_hypothesis(bound.padding, query.shape[0])  # −inf at padding
-        relative, history = self.history(energies, state.history) if self.history else (energies, ())
+        relative, history, trace = self.history(energies, state.history) if self.history else (energies, (), {})
         _check_shape(self.history, relative, energies.shape)
-        alignment, window_state, trace = self._alignment(relative, query, state.window, bound.window)  # α_i
+        alignment, window_state, window_trace = self._alignment(relative, query, state.window, bound.window)  # α_i
         _check_shape(self.weights, alignment, energies.shape)
         weights = alignment.to(source.annotations.dtype).unflatten(0, beams)
         context = torch.bmm(weights, source.annotations).flatten(0, 1)  # c_i = Σ_j α_ij h_j
+        trace = trace | window_trace
         if self.coverage:
             step = ReadStep(query, word, energies, alignment, context)
             coverage_state = self.coverage.update(step, coverage_state, source.coverage_inputs, bound.coverage)
             trace = trace | self.coverage.trace(coverage_state, bound.coverage)
+        if self.writing:
+            trace = trace | {"annotations": source.annotations}  # as they are before this step writes
         written, kept_alignment = (source, alignment) if self.writing else ((), ())
         new_state = AttentionState(written, kept_alignment, window_state, history, coverage_state)
         return ReadResult(context, alignment, new_state, trace)

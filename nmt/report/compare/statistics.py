@@ -22,7 +22,7 @@ from nmt.evaluation.significance import compare_rates, compare_systems, p_over_s
 from nmt.report.compare.mean_std import mean_and_deviation
 from nmt.report.compare.systems import ComparedSystems, System
 from nmt.report.load.evaluated_runs import EvaluatedRun
-from nmt.report.load.evaluation import Sentence
+from nmt.report.load.evaluation import DEFAULTS, Sentence
 from nmt.report.load.learning_curves import SPEED, Curves
 from nmt.runs.code_fingerprint import is_same_code
 from nmt.system.safe_files import is_number, make_json_safe
@@ -78,8 +78,10 @@ def _note_unlike_runs(compared: ComparedSystems) -> Iterator[tuple[EvaluatedRun,
             reason = f"has the seed of {other.name}, {run.settings.seed}, and all else alike"
             yield run, f"{reason}: shown, but in no mean, ± or p"
     for system in compared.systems:
-        if differing := _find_other_search(system, compared.baseline):
-            yield system.members[0], f"searched differently from {compared.baseline.name}: {differing}"
+        if differing := _find_other_evaluation(system, compared.baseline):
+            is_search = all(is_within(key, (SEARCH,)) for key in differing)
+            how = f"{'searched' if is_search else 'evaluated'} differently from {compared.baseline.name}"
+            yield system.members[0], f"{how}: {', '.join(differing.values())}"
     first = compared.baseline.members[0]
     code = first.summary.get("code")
     for run in compared.runs:
@@ -93,14 +95,13 @@ def _note_unlike_runs(compared: ComparedSystems) -> Iterator[tuple[EvaluatedRun,
             yield run, f"its alignments were compared with others made by hand than those of {first.name}"
 
 
-def _find_other_search(system: System, baseline: System) -> str:
-    """Return the search settings of a system that are not those of the baseline."""
-    keys = [key for key in system.settings if is_within(key, (SEARCH,))]
-    return ", ".join(
-        f"{key} {baseline.settings[key]} → {system.settings[key]}"
-        for key in keys
-        if system.settings[key] != baseline.settings[key]
-    )
+def _find_other_evaluation(system: System, baseline: System) -> dict[str, str]:
+    """Return the settings of a system's evaluation that are not those of the baseline, by key."""
+    return {
+        key: f"{key} {baseline.settings[key]} → {value}"
+        for key, value in system.settings.items()
+        if key in DEFAULTS and value != baseline.settings[key]
+    }
 
 
 def _find_gold(run: EvaluatedRun) -> bytes | None:

@@ -1,8 +1,8 @@
 """Load the runs to compare: those that are completed and were evaluated on one test set."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from nmt.config.installation import name_command
@@ -10,7 +10,7 @@ from nmt.errors import UserError, did_you_mean
 from nmt.report.load.evaluation import Evaluation, parse_checkpoint, read_evaluation
 from nmt.report.load.run_folder import RunFolder, RunSettings, find_runs, read_settings
 from nmt.report.load.run_names import is_job
-from nmt.runs.folder import SCORES
+from nmt.runs.folder import SCORES, list_evaluations, strip_settings
 from nmt.system.safe_files import UnreadableError
 
 
@@ -43,10 +43,11 @@ def load_runs(folders: Sequence[str], test: str | None) -> LoadedRuns:
     completed = [run for run in all_runs if not run.problem]
     left_out = [LeftOut(run.name, run.problem) for run in all_runs if run.problem]
     test = _choose_test(completed, test, left_out)
+    evaluations = [evaluation for run in completed for evaluation in _list_evaluations(run, test)]
     evaluated = []
-    for run in completed:
+    for run, name in evaluations:
         try:
-            evaluated.append(load_run(run, test))
+            evaluated.append(load_run(run, name))
         except UnreadableError as error:
             left_out.append(LeftOut(run.name, str(error)))
     if not evaluated:
@@ -54,12 +55,24 @@ def load_runs(folders: Sequence[str], test: str | None) -> LoadedRuns:
     return LoadedRuns(test, evaluated, left_out)
 
 
+def _list_evaluations(run: RunFolder, test: str) -> Iterator[tuple[RunFolder, str]]:
+    """Yield each evaluation of a run on a test set; if there are several, the run's name has their settings."""
+    evaluations = list_evaluations(run.folder, test) or [test]
+    for evaluation in evaluations:
+        settings = evaluation.removeprefix(test).replace(",", " ") if len(evaluations) > 1 else ""
+        yield replace(run, name=f"{run.name}{settings}"), evaluation
+
+
 def _choose_test(runs: Sequence[RunFolder], test: str | None, left_out: Sequence[LeftOut]) -> str:
-    """Return the test set of most runs; if there are several, the one that the first run names in its settings."""
-    counts = Counter(name for run in runs for name in run.tests)
-    if test is not None and str(test) not in counts:
-        choice = f"choose one of {', '.join(counts)}{did_you_mean(str(test), counts)}"
-        command = f"{name_command('evaluate')} run=FOLDER data.test={test}"
+    """Return the test set of most runs; if there are several, the one that the first run names in its settings.
+
+    TEST,KEY=VALUE names a single evaluation, as its folder does.
+    """
+    counts = Counter(name for run in runs for name in dict.fromkeys(map(strip_settings, run.tests)))
+    known = dict.fromkeys([*counts, *(name for run in runs for name in run.tests)])
+    if test is not None and str(test) not in known:
+        choice = f"choose one of {', '.join(counts)}{did_you_mean(str(test), known)}"
+        command = f"{name_command('evaluate')} run=FOLDER {_as_arguments(str(test))}"
         raise UserError(f"test={test}: no run was evaluated on it. Fix: {choice if counts else command}")
     if test is not None:
         return str(test)
@@ -69,6 +82,11 @@ def _choose_test(runs: Sequence[RunFolder], test: str | None, left_out: Sequence
         raise UserError(f"no completed run was evaluated on a test set{reasons}. Fix: {command}")
     default = read_settings(runs[0]).test
     return max(counts, key=lambda name: (counts[name], name == default))
+
+
+def _as_arguments(evaluation: str) -> str:
+    """Return the arguments of evaluate.py that make an evaluation: data.test=test beam=10 for test,beam=10."""
+    return f"data.test={evaluation.replace(',', ' ')}"
 
 
 def _list_reasons(left_out: Sequence[LeftOut]) -> str:
@@ -84,9 +102,9 @@ def load_run(run: RunFolder, test: str) -> EvaluatedRun:
     if not stale and used and best and used != best:
         stale = f"evaluated with {used.name}, step {used.step}; its best is {best.name}"
     notes = [*([stale] if stale else []), *settings.notes]
-    if evaluation.text_overrides and settings.has_test(test):
+    if evaluation.text_overrides and settings.has_test(strip_settings(test)):
         overrides = " ".join(evaluation.text_overrides)
-        notes.append(f"evaluated with {overrides}: maybe another text than its own {test}")
+        notes.append(f"evaluated with {overrides}: maybe another text than its own {strip_settings(test)}")
     # a note on what identifies a run comes first: the command line of a job, the training of an evaluation
     comes_first = is_job(run.folder) or run.trained is None
     notes = (*run.notes, *notes) if comes_first else (*notes, *run.notes)
@@ -96,8 +114,8 @@ def load_run(run: RunFolder, test: str) -> EvaluatedRun:
 def load_evaluation(run: RunFolder, test: str) -> Evaluation:
     """Load the results of a run on a test set; raise UnreadableError if there are none or they are damaged."""
     if not (run.folder / test / SCORES).is_file():
-        others = f"; it was on {', '.join(run.tests)}" if run.tests else ""
-        command = f"{name_command('evaluate')} run=FOLDER data.test={test}"
+        others = f"; it was on {', '.join(dict.fromkeys(map(strip_settings, run.tests)))}" if run.tests else ""
+        command = f"{name_command('evaluate')} run=FOLDER {_as_arguments(test)}"
         raise UnreadableError(f"not evaluated on {test}{others}: {command}")
     return read_evaluation(run.folder / test)
 

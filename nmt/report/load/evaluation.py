@@ -15,7 +15,7 @@ from nmt.errors import first_line
 from nmt.evaluation.alignment_error import COUNTS
 from nmt.evaluation.bleu import ORDER, sentence_statistics, split_words
 from nmt.evaluation.over_under_translation import count_errors
-from nmt.runs.folder import BEST, SCORES, changes_of_test
+from nmt.runs.folder import BEST, SCORES, changes_of_test, strip_settings
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
 from nmt.system.safe_files import UnreadableError, is_number, read_json, read_text
 
@@ -107,7 +107,7 @@ def read_evaluation(folder: Path) -> Evaluation:
         search=parse_search(stored),
         tokenization=_parse_tokenization(stored, signatures),
         checkpoint=parse_checkpoint(stored.get("members")),
-        text_overrides=parse_text_overrides(stored, folder.name),
+        text_overrides=parse_text_overrides(stored, strip_settings(folder.name)),
         alignment_counts=_parse_alignment_counts(stored, len(sentences), where),
         sentences=sentences,
         digest=compute_digest((one.source, one.reference, *one.further_references) for one in sentences),

@@ -24,6 +24,7 @@ from nmt.runs.folder import (
     SWEEP,
     name_of_test,
 )
+from nmt.system.files import to_path
 from nmt.system.safe_files import UnreadableError, is_number, read_json, read_or_note, read_text, read_yaml
 
 MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION)  # a folder with any of them is a run's
@@ -96,7 +97,7 @@ class RunSettings:
 def find_runs(paths: Sequence[str]) -> list[RunFolder]:
     """Return the runs in these folders, each once, and the jobs of their sweeps that have not begun."""
     runs: dict[Path, RunFolder] = {}
-    for path in map(Path, paths):
+    for path in map(to_path, paths):
         if path.is_file():
             raise UserError(f"{path}: is a file. Fix: name the folder of a run or of a sweep")
         if not path.is_dir():

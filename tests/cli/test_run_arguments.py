@@ -1,0 +1,92 @@
+"""Runs as plain arguments of evaluate.py, translate.py and compare.py."""
+
+from glob import glob
+
+import pytest
+from commands import answer
+
+from nmt.cli.run_arguments import name_runs, split_runs
+from nmt.config.schema import load_defaults
+from nmt.errors import ConfigurationError, UserError
+
+JOBS = ["multirun/first/attention=dot,seed=1", "multirun/first/attention=dot,seed=2"]
+
+
+@pytest.fixture(autouse=True)
+def _sweep(tmp_path, monkeypatch):
+    """Change to a folder that holds a sweep of two runs, with the files that lie beside them."""
+    monkeypatch.chdir(tmp_path)
+    for job in JOBS:
+        (tmp_path / job).mkdir(parents=True)
+    for name in ("sweep.json", "multirun.yaml", "table.md"):
+        (tmp_path / "multirun" / "first" / name).touch()
+
+
+@pytest.mark.parametrize("command", ["evaluate", "translate", "compare"])
+def test_every_command_takes_the_runs_that_a_shell_completes(command):
+    arguments = sorted(glob("multirun/first/*"))
+    assert len(arguments) == 5
+    assert split_runs(command, [*arguments, "output=a/b"]) == (JOBS, ["output=a/b"])
+
+
+def test_a_checkpoint_is_a_run_and_another_file_is_not(tmp_path):
+    for name in ("best.ckpt", "news.en"):
+        (tmp_path / name).touch()
+    assert split_runs("translate", ["best.ckpt", "news.en", "nowhere"]) == (["best.ckpt"], ["news.en", "nowhere"])
+
+
+def test_a_tilde_in_a_plain_argument_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert split_runs("evaluate", [f"~/{JOBS[0]}"]) == ([f"{tmp_path}/{JOBS[0]}"], [])
+
+
+def test_an_argument_that_is_a_key_and_a_folder_is_refused(tmp_path):
+    (tmp_path / "seed=1").mkdir()
+    with pytest.raises(ConfigurationError, match=r"^seed=1: is a key, and also .* Fix: \./seed=1 names the run$"):
+        split_runs("evaluate", ["seed=1"])
+    assert split_runs("evaluate", ["./seed=1", "seed=2"]) == (["./seed=1"], ["seed=2"])
+
+
+def test_a_plain_argument_is_run_and_several_are_runs():
+    settings = load_defaults("translate")
+    name_runs(settings, JOBS[:1])
+    assert (settings.run, settings.runs) == (JOBS[0], [])
+    settings = load_defaults("translate")
+    name_runs(settings, JOBS)
+    assert (settings.run, settings.runs) == (None, JOBS)
+    with pytest.raises(ConfigurationError, match=rf"^{JOBS[0]}: runs= names runs too. Fix: leave out runs="):
+        name_runs(settings, JOBS[:1])
+
+
+def test_runs_are_evaluated_in_turn_and_an_error_stops_no_other(capfd, monkeypatch):
+    evaluated = []
+
+    def evaluate(settings, data_overrides, indent):
+        evaluated.append((settings.run, settings.beam, data_overrides))
+        if settings.run == JOBS[0]:
+            raise UserError(f"run={JOBS[0]}: holds no checkpoint")
+
+    monkeypatch.setattr("nmt.cli.evaluate.evaluate_test_set", evaluate)
+    arguments = (*JOBS, "beam=3", "data.test=long")
+    status, stderr = answer("evaluate", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert evaluated == [(job, 3, ["data.test=long"]) for job in JOBS]
+    first, last = stderr.strip().split("\n")
+    assert (status, first) == (1, f"error: run={JOBS[0]}: holds no checkpoint")
+    assert last.startswith("error: 1 of 2 runs were not evaluated")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["output=here"], "output=here: is of one run, and 2 are given. Fix: name one"),
+        (["score=[a,b]"], "score=['a', 'b']: is of one run, and 2 are given. Fix: name one"),
+        (["beam=0"], "beam=0: must be at least 1"),
+        (["multirun/first/attention=dto,seed=1"], "multirun/first/attention=dto,seed=1: no such folder or checkpoint"),
+        (["multirun/first/sweep.yaml"], "multirun/first/sweep.yaml: no such folder or checkpoint, and not KEY=VALUE."),
+        (["weights=[2,1]", "run=a"], "multirun/first/attention=dot,seed=1: run= names runs too."),
+    ],
+)
+def test_a_mistake_beside_several_runs_is_one_line(arguments, message, capfd, monkeypatch):
+    status, stderr = answer("evaluate", *JOBS, *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert (status, stderr.count("\n")) == (1, 1)
+    assert stderr.startswith(f"error: {message}")

@@ -1,0 +1,74 @@
+"""An evaluation is kept under what it was made with."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+
+from nmt.config.schema import load_defaults
+from nmt.evaluation.evaluation_folder import choose_folder, keep_other_settings, name_evaluation
+from nmt.search.settings import EVALUATION_DEFAULTS, Search
+
+RUN = SimpleNamespace(
+    folder=Path("a/run"),
+    checkpoint=Path("a/run/checkpoints/best.ckpt"),
+    search={"beam": 10, "length_penalty": 0.0},
+    unknown="translate",
+    own_checkpoint="best.ckpt",
+)
+
+
+def how(checkpoint="best.ckpt", search=None, **settings):
+    """Return the settings of an evaluation as scores.json has them; by default those of the run."""
+    search = asdict(Search(**RUN.search | (search or {})))
+    members = [{"run": "a/run", "checkpoint": checkpoint, "step": 7}]
+    return EVALUATION_DEFAULTS | {"unknown": "translate", "members": members, "search": search} | settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({}, "test"),
+        ({"search": {"beam": 10, "nbest": 1}}, "test"),
+        ({"search": {"beam": 5}}, "test,beam=5"),
+        ({"search": {"length_penalty": 1.0}, "unknown": "keep"}, "test,length_penalty=1.0,unknown=keep"),
+        ({"search": {"sample": True, "seed": 3}}, "test,sample=true,seed=3"),
+        ({"int8": True, "link_threshold": 0.2}, "test,int8=true,link_threshold=0.2"),
+        ({"checkpoint": "mean.ckpt"}, "test,checkpoint=mean.ckpt"),
+        ({"weights": [2, 1], "average": "logs"}, "test"),  # of an ensemble, whose folder they name
+    ],
+)  # fmt: skip
+def test_the_folder_names_each_setting_that_is_not_the_runs_own(settings, name):
+    assert name_evaluation("test", how(**settings), RUN) == name
+
+
+def test_results_are_in_the_run_in_a_named_folder_or_in_that_of_the_ensemble():
+    settings = load_defaults("evaluate")
+    wide = how(search={"beam": 12})
+    assert choose_folder([RUN], settings, "test", wide) == Path("a/run/test,beam=12")
+    elsewhere = OmegaConf.merge(settings, {"output": "there"})
+    assert choose_folder([RUN], elsewhere, "test", wide) == Path("there/test")
+    ensemble = choose_folder([RUN, RUN], settings, "test", wide)
+    assert (ensemble.parent.parent, ensemble.name) == (Path("outputs/ensembles"), "test,beam=12")
+
+
+def test_scores_of_other_settings_are_renamed_before_a_folder_is_replaced(tmp_path, caplog):
+    folder = tmp_path / "test"
+    folder.mkdir()
+    (folder / "scores.json").write_text(json.dumps(how(search={"beam": 5})))
+    keep_other_settings(folder, "test", how(search={"beam": 5}), RUN)
+    assert [path.name for path in tmp_path.iterdir()] == ["test"]  # the settings are the same
+    keep_other_settings(folder, "test", how(), RUN)
+    assert [path.name for path in tmp_path.iterdir()] == ["test,beam=5"]
+    assert caplog.messages == [f"{folder}: the scores there are of other settings; they are now in {folder},beam=5"]
+    keep_other_settings(folder, "test", how(), RUN)  # there is no folder
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"search": 3}', '{"members": "x", "search": {"beam": {}}}'])
+def test_damaged_scores_stop_no_evaluation(tmp_path, text):
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "scores.json").write_text(text)
+    keep_other_settings(tmp_path / "test", "test", how(), RUN)
