@@ -20,14 +20,16 @@ from nmt.runs.folder import (
     METRICS,
     OVERRIDES,
     SCORES,
+    SETTINGS,
     SUMMARY,
     SWEEP,
+    WEIGHTS,
     name_of_test,
 )
 from nmt.system.files import to_path
 from nmt.system.safe_files import UnreadableError, is_number, read_json, read_or_note, read_text, read_yaml
 
-MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION)  # a folder with any of them is a run's
+MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION, WEIGHTS)  # a folder with any of them is a run's
 MAX_DEPTH = 6  # of folders in which runs are searched
 
 
@@ -96,10 +98,9 @@ class RunSettings:
 
 def find_runs(paths: Sequence[str]) -> list[RunFolder]:
     """Return the runs in these folders, each once, and the jobs of their sweeps that have not begun."""
+    refuse_files(paths)
     runs: dict[Path, RunFolder] = {}
     for path in map(to_path, paths):
-        if path.is_file():
-            raise UserError(f"{path}: is a file. Fix: name the folder of a run or of a sweep")
         if not path.is_dir():
             raise UserError(f"{path}: no such folder")
         for run in _find_runs_under(path):
@@ -108,6 +109,13 @@ def find_runs(paths: Sequence[str]) -> list[RunFolder]:
         raise UserError(f"{', '.join(paths)}: no run there. Fix: name a folder with a summary.json or one above it")
     names = name_runs([run.folder for run in runs.values()], [run.overrides for run in runs.values()])
     return [replace(run, name=name) for run, name in zip(runs.values(), names, strict=True)]
+
+
+def refuse_files(paths: Sequence[str]) -> None:
+    """Raise UserError if a path is that of a file."""
+    for path in paths:
+        if to_path(path).is_file():
+            raise UserError(f"{path}: is a file. Fix: name the folder of a run or of a sweep")
 
 
 def _find_runs_under(path: Path) -> Iterator[RunFolder]:
@@ -178,6 +186,8 @@ def _read_summary(trained: Path | None) -> tuple[dict[str, Any], str]:
     """Return the summary of a run, and why the run is not completed."""
     if trained is None:
         return {"status": "ensemble"}, ""
+    if _is_shared(trained):
+        return {"status": "shared"}, ""
     try:
         summary = read_json(trained / SUMMARY)
     except UnreadableError as error:
@@ -189,19 +199,30 @@ def _read_summary(trained: Path | None) -> tuple[dict[str, Any], str]:
     return summary, f"{status or 'summary.json has no status'}{f': {error}' if error else ''}"
 
 
+def _is_shared(folder: Path) -> bool:
+    """Return whether a folder holds a shared model, without the files of its training."""
+    return (folder / WEIGHTS).is_file() and not (folder / SUMMARY).exists()
+
+
 def read_overrides(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     """Return the command line of a run, and a note if it cannot be read."""
+    if _is_shared(folder):
+        return [], ()
     overrides, notes = read_or_note(lambda: read_yaml(folder / OVERRIDES), "its command line is not known", [])
     return [str(override) for override in overrides] if isinstance(overrides, list) else [], notes
 
 
 def read_settings(run: RunFolder) -> RunSettings:
     """Read the settings of a run; where they are damaged, return none and a note."""
-    path = run.training / CONFIG
-    config, notes = read_or_note(lambda: read_yaml(path), "its settings are not known", {})
+    name = SETTINGS if _is_shared(run.training) else CONFIG
+    config, notes = read_or_note(lambda: _read_config(run.training / name), "its settings are not known", {})
     config = config if isinstance(config, dict) else {}
-    text = read_text(path, CONFIG) if config else ""
+    text = read_text(run.training / name, name) if config else ""
     return RunSettings(config, text, read_choices(run.training), notes if run.trained else ())
+
+
+def _read_config(path: Path) -> Any:
+    return read_json(path).get("config") if path.name == SETTINGS else read_yaml(path)
 
 
 def read_choices(folder: Path) -> dict[str, str]:
@@ -215,17 +236,25 @@ def read_choices(folder: Path) -> dict[str, str]:
 
 
 def _read_waiting_jobs(sweep: Path) -> list[RunFolder]:
-    """Return the jobs of a sweep that have no folder yet; none if sweep.json is damaged."""
+    """Return the jobs of a sweep that have no folder; none if sweep.json is damaged."""
     try:
-        jobs = read_json(sweep / SWEEP)["jobs"]
-        waiting = [job for job in jobs if _is_folder_name(job["folder"]) and not (sweep / job["folder"]).is_dir()]
+        waiting = [job for name, job in read_sweep_jobs(sweep).items() if not (sweep / name).is_dir()]
         return [_read_waiting_job(sweep / job["folder"], str(job["status"]), job["overrides"]) for job in waiting]
-    except (UnreadableError, LookupError, OSError, TypeError):
+    except (LookupError, OSError, TypeError):
         return []
 
 
+def read_sweep_jobs(sweep: Path) -> dict[str, Any]:
+    """Return the jobs in sweep.json by the name of their folder; none if it is missing or damaged."""
+    try:
+        return {job["folder"]: job for job in read_json(sweep / SWEEP)["jobs"] if _is_folder_name(job["folder"])}
+    except (UnreadableError, LookupError, TypeError):
+        return {}
+
+
 def _read_waiting_job(folder: Path, status: str, given: Sequence[Any]) -> RunFolder:
-    summary, problem, overrides = {"status": status}, f"{status}: it has not begun", list(map(str, given))
+    reason = "it has not begun" if status in ("waiting", "running") else "its folder is gone"
+    summary, problem, overrides = {"status": status}, f"{status}: {reason}", list(map(str, given))
     return RunFolder(folder=folder, trained=folder, summary=summary, problem=problem, overrides=overrides, tests=[])
 
 
