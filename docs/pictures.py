@@ -6,6 +6,7 @@ This needs Chromium, the runs of tutorial.md (multirun/captions), and those of a
     python docs/pictures.py
 
 NAME.png is light and NAME_dark.png is dark. growth.png is made by benchmarks/growth.py.
+compare_sentences.png, inside.png and page.png are of other runs, which are not kept.
 """
 
 import io
