@@ -1,10 +1,11 @@
 """Compare runs, on a page that opens from the disk and in tables.
 
     python compare.py RUN_OR_SWEEP … [output=compare.html] [test=NAME] [baseline=RUN] [resamples=1000]
+    python compare.py RUN_OR_SWEEP … serve=true [port=8000]
 
 Give folders of runs, of sweeps, or folders that hold such folders. The page has the leaderboard, learning curves,
 settings, BLEU by length and every sentence with its alignments. The tables lie beside it, as Markdown and as JSON.
-Runs that cannot be compared are listed with the reason.
+Runs that cannot be compared are listed with the reason. The second command serves the page while the runs go on.
 """
 
 import sys
@@ -16,7 +17,9 @@ from omegaconf import DictConfig
 from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.cli.run_arguments import split_runs
-from nmt.errors import ConfigurationError
+from nmt.config.overrides import expand_home
+from nmt.config.schema import load_defaults
+from nmt.errors import ConfigurationError, require_packages
 from nmt.report.compare.systems import ComparedSystems
 from nmt.report.comparison import compare_runs
 from nmt.system.files import check_writable
@@ -50,9 +53,26 @@ def _check_output(settings: DictConfig) -> Path:
     return output
 
 
+def _may_become_a_folder(argument: str) -> bool:
+    """Return True for the folder of a sweep that has not begun, which a served page waits for."""
+    is_pair = "=" in argument and "/" not in argument.partition("=")[0]
+    is_word = argument in (*load_defaults("compare").keys(), "-h", "--help", "help")
+    return not is_pair and not is_word and not Path(expand_home(argument)).exists()
+
+
 @exit_with_one_line_errors
 def main() -> None:
-    """Compare the runs that the command line names."""
+    """Compare the runs that the command line names, or serve the page if serve=true."""
     folders, arguments = split_runs("compare", sys.argv[1:])
+    if "serve=true" in arguments:
+        waited_for = list(filter(_may_become_a_folder, arguments))
+        folders += map(expand_home, waited_for)
+        arguments = [argument for argument in arguments if argument not in waited_for]
     settings, _ = read_arguments("compare", arguments, usage=__doc__)
-    print(compare(folders, settings))
+    if settings.serve:
+        require_packages("serve=true", "starlette", "uvicorn", "psutil")
+        from nmt.web.comparison_server import serve
+
+        serve(folders, settings)
+    else:
+        print(compare(folders, settings))

@@ -1,6 +1,7 @@
 """Vocabularies of words, BPE or unigram pieces, learned and stored by the `tokenizers` library as tokenizer.json."""
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -12,6 +13,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from nmt.errors import ConfigurationError, DataError, did_you_mean, first_line
 from nmt.system.hub import download, is_hub_name
+
+log = logging.getLogger(__name__)
 
 PAD, UNKNOWN, START, END = range(4)
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
@@ -44,7 +47,10 @@ class Vocabulary:
                 f"data.vocabulary.size={size}: must be above {len(SPECIAL)}, the number of special symbols"
             )
         check_kind(kind)
-        return cls(KINDS[kind](blocks, size, minimum_count))
+        vocabulary = cls(KINDS[kind](blocks, size, minimum_count))
+        if len(vocabulary) > size:
+            log.warning("data.vocabulary.size=%d: the letters of the text alone make %d pieces", size, len(vocabulary))
+        return vocabulary
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":

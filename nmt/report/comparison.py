@@ -14,7 +14,7 @@ from nmt.report.compare.statistics import compute_tables
 from nmt.report.compare.systems import ComparedSystems, find_systems
 from nmt.report.load.evaluated_runs import load_runs
 from nmt.report.load.learning_curves import Curves, load_curves
-from nmt.report.render.html_page import render_page
+from nmt.report.render.html_page import collect_data, render_page
 from nmt.report.render.markdown import render_comparison
 from nmt.report.render.page_payload import pack_alignments
 from nmt.system.files import write_json, write_text
@@ -29,21 +29,30 @@ class Comparison:
     curves: dict[Path, Curves]
     alignments: dict[str, Any]  # packed for the page
 
+    def page_data(self) -> dict[str, Any]:
+        """Return the data of the page, by name."""
+        return collect_data(self.tables, self.compared, self.curves, self.alignments)
+
     def write(self, page: Path) -> None:
         """Write the page, and the tables beside it as Markdown and as JSON."""
         page.parent.mkdir(parents=True, exist_ok=True)
-        write_text(page, render_page(self.tables, self.compared, self.curves, self.alignments))
+        write_text(page, render_page(self.page_data()))
         write_text(page.with_suffix(".md"), render_comparison(self.tables))
         write_json(page.with_suffix(".json"), self.tables)
 
 
-def compare_runs(folders: Sequence[str], settings: DictConfig) -> Comparison:
-    """Compare the runs in these folders, as the settings of conf/compare.yaml say."""
+def check_arguments(folders: Sequence[str], settings: DictConfig) -> None:
+    """Refuse settings that no comparison can use, and a command without folders."""
     for key, least in (("resamples", 1), ("together", 1), ("megabytes", 0)):
         if settings[key] is None or settings[key] < least:
             raise ConfigurationError(f"{key}={settings[key]}: must be at least {least}")
     if not folders:
         raise UserError(f"nothing to compare. Fix: {name_command('compare')} RUN_OR_SWEEP … (--help explains more)")
+
+
+def compare_runs(folders: Sequence[str], settings: DictConfig) -> Comparison:
+    """Compare the runs in these folders, as the settings of conf/compare.yaml say."""
+    check_arguments(folders, settings)
 
     # load: folders that anyone may have written → frozen values
     loaded = load_runs(folders, settings.test)

@@ -17,6 +17,7 @@ from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, SWEEP, WEIGHTS, r
 from nmt.runs.shared_model import MOST_BYTES, NEEDED, read_model
 from nmt.system.files import atomic_write, sync, to_path
 from nmt.system.hub import download, is_hub_name
+from nmt.system.safe_files import check_regular
 
 SHOWN = 4  # entries in an error message
 FIX = f"Fix: name a checkpoint of this project, such as RUN/{CHECKPOINTS}/{BEST}"
@@ -70,6 +71,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if path.name == WEIGHTS:
         return read_model(path.parent)
     try:
+        check_regular(path)
         _check_integrity(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -79,7 +81,11 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: is a folder. Fix: name a checkpoint, such as {file}") from None
     except Exception as error:
         is_foreign = isinstance(error, pickle.UnpicklingError)
-        reason = "it holds more than tensors and plain containers" if is_foreign else first_line(error)
+        reason = (
+            "it holds more than tensors and plain containers"
+            if is_foreign
+            else getattr(error, "strerror", None) or first_line(error)
+        )
         others = sorted(other.name for other in path.parent.glob("*.ckpt") if other != path)
         hint = f"; beside it there is {', '.join(others)}" if others else f". {FIX}"
         raise CheckpointError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error

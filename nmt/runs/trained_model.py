@@ -13,12 +13,13 @@ import hydra.utils
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because stored configurations use them
-from nmt.config.allowed_targets import check_references, check_targets
+from nmt.config.allowed_targets import check_references, check_targets, walk
 from nmt.config.overrides import read_dotlist
 from nmt.config.schema import check_section, load_defaults
 from nmt.config.user_dir import add_user_dir
 from nmt.data.candidate_lists import Candidates
 from nmt.data.lexical_table import LexicalTable, learn_lexical_table
+from nmt.data.named_files import Permission
 from nmt.data.parallel_text import SIDES, Sides
 from nmt.data.preprocessing import Language, Preprocessing
 from nmt.data.vocabulary import Vocabulary
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FIX = "trust=true, if you trust the run; or type the file yourself: data.tests.NAME.source=FILE"
+
 
 class TrainedRun:
     """A run with its trained model, its languages and its settings.
@@ -41,10 +44,11 @@ class TrainedRun:
     Args:
         path: the folder of the run, one of its checkpoints, the folder of a shared model, or hf:OWNER/NAME.
         user_dir: the folder of the user's classes, as the command names it; what the run has stored does not count.
+        trust: True to read any file that its settings name.
     """
 
-    def __init__(self, path: str, user_dir: str | None = None):
-        self.user_dir = None if user_dir is None else add_user_dir(user_dir)
+    def __init__(self, path: str, user_dir: str | None = None, *, trust: bool = False):
+        self.user_dir, self.trust = None if user_dir is None else add_user_dir(user_dir), trust
         self.folder, self.checkpoint = locate_checkpoint(Path(str(path)))
         is_folder = not to_path(str(path)).is_file()
         self.own_checkpoint = self.checkpoint.name if is_folder else BEST  # which the folder alone would name
@@ -103,7 +107,11 @@ class TrainedRun:
 
     def data(self, overrides: list[str] | None = None) -> "TranslationData":
         """Return the data that the run was trained on, with KEY=VALUE overrides applied."""
-        return build_data(self.config, overrides, self.user_dir)
+        data = build_data(self.config, overrides, self.user_dir)
+        if not self.trust:
+            typed = walk(OmegaConf.to_container(read_dotlist(overrides or [])).get("data", {}), "data")
+            data.permission = Permission(self.folder, {key: str(value) for key, value in typed}, FIX)
+        return data
 
     @property
     def has_candidates(self) -> bool:

@@ -57,6 +57,11 @@ def dump_json(content: Any, **layout: Any) -> str:
     return json.dumps(make_json_safe(content), ensure_ascii=False, allow_nan=False, **layout)
 
 
+def cache_folder() -> Path:
+    """Return the folder of what is computed once: NMT_CACHE, or .cache/nmt."""
+    return Path(os.environ.get("NMT_CACHE") or ".cache/nmt")
+
+
 def sync(path: Path) -> None:
     """Write a file, or the names in a folder, out to the disk."""
     descriptor = os.open(path, os.O_RDONLY)

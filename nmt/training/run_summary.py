@@ -67,7 +67,10 @@ class RunSummary:
 
 
 class StartOfTraining(Callback):
-    """Start the summary with the first batch, because everything that can be refused is refused before it."""
+    """Start the summary with the first batch, because everything that can be refused is refused before it.
+
+    It holds the steps that the limits allow; early stopping may end the run before.
+    """
 
     def __init__(self, summary: RunSummary):
         self.summary = summary
@@ -80,6 +83,7 @@ class StartOfTraining(Callback):
         self.trained = True
         if not self.summary.started:
             self.summary.start()
+        self.summary.update(planned_steps=trainer.estimated_stepping_batches)
         if trainer.is_global_zero:
             folder = self.summary.folder
             for side, text in pl_module.record["vocabularies"].items():

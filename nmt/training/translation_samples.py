@@ -1,4 +1,7 @@
-"""Show translations of validation sentences in W&B and TensorBoard, with pictures of alignments and traces."""
+"""Show translations of validation sentences in valid_samples.json, W&B and TensorBoard.
+
+W&B and TensorBoard also show pictures of alignments and traces. The served page of a comparison shows the file.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -10,8 +13,11 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from nmt.data.batches import Batch
 from nmt.data.parallel_text import SIDES
 from nmt.data.vocabulary import END, SPECIAL
+from nmt.runs.folder import SAMPLES
 from nmt.search.beam import Hypothesis
 from nmt.search.forced_decoding import add_traces
+from nmt.system.files import write_json
+from nmt.training.csv_logger import CsvLogger
 from nmt.training.distributed import gather_from_ranks, highest
 from nmt.training.lightning_internals import logged_step
 from nmt.training.lightning_module import TrainingModule
@@ -38,7 +44,7 @@ class Sample(NamedTuple):
 
 
 class TranslationSamples(Callback):
-    """Show the first `count` validation sentences, where a logger can show a table or images.
+    """Show the first `count` validation sentences, where a logger can show texts, a table or images.
 
     The first `traced` of them have pictures of their traces too; a picture takes about 0.15 s.
     """
@@ -98,9 +104,16 @@ def _sample(module: TrainingModule, number: int, best: Hypothesis, source: str, 
 
 
 def _writer_for(logger: Logger) -> Callable[[Logger, list[Sample], int], None] | None:
+    if isinstance(logger, CsvLogger):
+        return _write_beside_metrics
     if isinstance(logger, WandbLogger):
         return _write_to_wandb
     return _write_to_tensorboard if hasattr(logger.experiment, "add_image") else None
+
+
+def _write_beside_metrics(logger: CsvLogger, samples: list[Sample], step: int) -> None:
+    """Write the texts of this validation over those of the last one."""
+    write_json(logger.path.with_name(SAMPLES), {"step": step, "sentences": [sample.texts for sample in samples]})
 
 
 def _write_to_wandb(logger: Logger, samples: list[Sample], step: int) -> None:

@@ -2,8 +2,8 @@
 
 const COLOUR_COUNT = 7;
 const DASHES = ["", "7 4", "2 4", "10 3 2 3"]; // further systems repeat the colours with dashes
-const getColour = (system) => `var(--c${system % COLOUR_COUNT})`;
-const getDash = (system) => DASHES[Math.floor(system / COLOUR_COUNT) % DASHES.length];
+const getColour = (system) => `var(--c${systems[system].slot % COLOUR_COUNT})`;
+const getDash = (system) => DASHES[Math.floor(systems[system].slot / COLOUR_COUNT) % DASHES.length];
 
 const formatSigned = (value, digits = 2) =>
   useMinusSign(`${value > 0 ? "+" : ""}${value.toFixed(digits)}`);

@@ -1,136 +1,21 @@
 "use strict";
 
-const MAX_LINES_AT_FIRST = 8; // more lines cannot be distinguished
+let chosenScore = null;
 
-const visibleSystems = new Set(
-  [...tables.systems.keys()].filter((system) => {
-    return system < MAX_LINES_AT_FIRST || tables.systems[system].system === tables.baseline;
-  }),
-);
-const repaintFunctions = []; // of all charts and legends, because they show the same systems
-
-const getVisibleSystems = () =>
-  tables.systems
-    .map((row, system) => ({ row, system }))
-    .filter(({ system }) => visibleSystems.has(system));
-
-/** Return buttons that show and hide systems in all charts. */
-function makeLegend() {
-  const setVisible = (system, isVisible) => visibleSystems[isVisible ? "add" : "delete"](system);
-  const makeButton = (attributes, onclick, ...content) => {
-    const handler = () => {
-      onclick();
-      repaintFunctions.forEach((repaint) => repaint());
-    };
-    return make("button", { ...attributes, type: "button", onclick: handler }, ...content);
-  };
-  const buttons = tables.systems.map((row, system) => {
-    const toggle = () => setVisible(system, !visibleSystems.has(system));
-    return makeButton({}, toggle, drawSwatch(system), row.system);
-  });
-  const areAllVisible = () => visibleSystems.size === buttons.length;
-  const allButton = makeButton({ class: "all" }, () => {
-    const isVisible = !areAllVisible();
-    buttons.forEach((_, system) => setVisible(system, isVisible));
-  });
-  const count = make("span", { class: "soft small" });
-  const update = () => {
-    buttons.forEach((button, system) => {
-      button.setAttribute("aria-pressed", String(visibleSystems.has(system)));
-    });
-    allButton.textContent = areAllVisible() ? "none" : "all";
-    count.textContent = areAllVisible() ? "" : `${visibleSystems.size} of ${buttons.length} shown`;
-  };
-  repaintFunctions.push(update);
-  update();
-  const label = "Systems shown in the charts";
-  const attributes = { class: "legend", role: "group", "aria-label": label };
-  return make("div", attributes, ...buttons, buttons.length > 1 ? allButton : null, count);
-}
-
-/** Return an element with charts that are repainted when the legend changes. */
-function makeLinkedCharts(style, paint) {
-  const element = make("div", { class: style });
-  const nothing = make("p", { class: "soft" }, "No system is shown. Choose systems above.");
-  const repaint = () => element.replaceChildren(...(visibleSystems.size ? paint() : [nothing]));
-  repaintFunctions.push(repaint);
-  repaint();
-  return { element, repaint };
-}
-
-const CURVES = {
-  loss: {
-    title: "Loss",
-    caption:
-      "Validation loss of each run in nats per piece (Luong 2015, Figure 5, has that of the test " +
-      "set); training loss is pale. The highest values may be cut off.",
-  },
-  perplexity: {
-    title: "Perplexity",
-    caption: "Validation perplexity of each run, per word. The highest values may be cut off.",
-  },
-  bleu: {
-    title: "BLEU",
-    caption: "Validation BLEU of each run, in the words that the model sees.",
-  },
-};
-const X_AXES = { steps: "steps", time: "time, at each run's mean speed" };
-
-function addLearningCurves() {
-  const kinds = Object.keys(CURVES).filter((kind) => runs.some((run) => run.curves[kind]));
-  if (!kinds.length) return;
-  const names = runs.some(hasTime) ? { steps: "steps", time: "time" } : { steps: "steps" };
-  const select = makeSelect("against", names, "steps", () => charts.repaint());
-  const charts = makeLinkedCharts("charts", () =>
-    kinds.map((kind) => makeCurveChart(kind, select.value)),
-  );
-  const about =
-    "Each line is a run; the runs of a system share a colour. Values that would flatten the " +
-    "others are cut off, but no run as a whole.";
-  addSection(
-    { id: "curves", title: "Learning curves", about, controls: makeControl("Against", select) },
-    makeLegend(),
-    charts.element,
-  );
-}
-
-function makeCurveChart(kind, axis) {
-  const visibleRuns = runs.filter((run) => visibleSystems.has(run.system));
-  const canDraw = (run) => run.curves[kind] && (axis === "steps" || hasTime(run));
-  const series = visibleRuns.filter(canDraw).flatMap((run) =>
-    Object.entries(run.curves[kind]).map(([column, [steps, ys]]) => ({
-      label: `${run.name}, ${column}`,
-      system: run.system,
-      faint: column.startsWith("train/"),
-      xs: axis === "time" ? convertToSeconds(steps, run) : steps,
-      ys,
-    })),
-  );
-  const missing = visibleRuns.filter((run) => !canDraw(run)).map(({ name }) => name);
-  const { title, caption } = CURVES[kind];
-  return makeLineChart({
-    title,
-    caption: caption + describeMissing(missing, axis === "time" ? "values or time" : "values"),
-    series,
-    robust: kind !== "bleu",
-    xLabel: X_AXES[axis],
-    xFormat: axis === "time" ? formatDuration : formatShort,
-  });
-}
-
-const hasTime = (run) => run.seconds && run.steps;
-const convertToSeconds = (steps, run) => steps.map((step) => (step / run.steps) * run.seconds);
-
-function addSettings() {
-  if (!tables.settings.length || tables.systems.length < 2) return;
+function makeSettings() {
+  if (!tables?.settings.length || tables.systems.length < 2) return null;
   const scores = tables.scores.filter(({ better }) => better !== "neither");
   const names = Object.fromEntries(scores.map(({ name }) => [name, formatScoreName(name)]));
   const first = betterDirections.has("bleu") ? "bleu" : tables.scores[0].name;
-  const select = makeSelect("against_settings", names, first, () => paint());
+  const score = names[chosenScore] ? chosenScore : first;
+  const select = makeSelect("against_settings", names, score, () => {
+    chosenScore = select.value;
+    paint();
+  });
   const element = make("div");
   const paint = () => element.replaceChildren(makeSettingsChart(select.value));
   paint();
-  addSection(
+  return makeSection(
     { id: "settings", title: "Settings", controls: makeControl("Score", select) },
     element,
   );
@@ -160,14 +45,15 @@ function makeSettingsChart(score) {
 const compareSettings = (one, other) =>
   (one === null) - (other === null) || compareValues(one, other);
 
-function addSentences() {
+async function makeSentences() {
+  if (!tables) return null;
   const browser = new SentenceBrowser();
   const about =
     "Underlined words are missing from the other translation. On the right: sentence BLEU, and " +
     `the gain of the second over the first. ${describeAlignments()}`;
   const controls = browser.makeControls();
-  addSection({ id: "sentences", title: "Sentences", about, controls }, browser.body);
-  browser.update();
+  await browser.showSelection();
+  return makeSection({ id: "sentences", title: "Sentences", about, controls }, browser.body);
 }
 
 function describeAlignments() {
@@ -177,9 +63,10 @@ function describeAlignments() {
   return `It has alignments of the ${formatInteger(count)} sentences on which runs differ most.`;
 }
 
-function addRuns() {
+function makeRuns() {
+  if (!tables) return null;
   const about = "Configuration, command and provenance of each run.";
-  addSection({ id: "runs", title: "Runs", about }, ...runs.map(makeRun));
+  return makeSection({ id: "runs", title: "Runs", about }, ...runs.map(makeRun));
 }
 
 function makeRun(run) {
@@ -239,43 +126,70 @@ async function describeRun(run) {
 const quoteOverride = (override) =>
   /[\s{}[\]()*$&;|<>'"]/.test(override) ? `'${override.replaceAll("'", "'\\''")}'` : override;
 
-function addNotCompared() {
+/** List the runs that are not compared; a served page has those that are not completed as jobs. */
+function makeNotCompared() {
+  if (!tables) return null;
+  const jobs = readData("jobs") ?? [];
+  const isOngoing = (name) => jobs.some((job) => job.name === name && job.status !== "completed");
   const makeRows = (rows) => rows.map(([run, text]) => [run, make("td", {}, text)]);
-  const reasons = tables.not_compared.map(({ run, reason }) => [run, reason]);
+  const reasons = tables.not_compared
+    .filter(({ run }) => !isOngoing(run))
+    .map(({ run, reason }) => [run, reason]);
   const notes = tables.notes.map(({ run, note }) => [run, note]);
-  if (!reasons.length && !notes.length) return;
-  addSection(
+  if (!reasons.length && !notes.length) return null;
+  return makeSection(
     { id: "not_compared", title: "Not compared" },
     reasons.length ? makeTable(["run", "reason"], makeRows(reasons), { isText: true }) : null,
     notes.length ? makeTable(["compared run", "note"], makeRows(notes), { isText: true }) : null,
   );
 }
 
+/** Fill the heading; a served page may have no tables yet. */
 function fillHeading() {
-  const { test, systems, sentences: count, baseline, signature, not_compared: left } = tables;
-  findById("title").textContent = `Runs compared on ${test}`;
-  document.title = `${test}: ${systems.length} systems compared`;
+  const title = tables ? `Runs compared on ${tables.test}` : "Runs";
+  findById("title").textContent = title;
+  document.title = tables ? `${tables.test}: ${tables.systems.length} systems compared` : title;
+  findById("facts").replaceChildren(...(tables ? listFacts() : []));
+}
+
+function listFacts() {
+  const { systems: rows, sentences: count, baseline, signature, not_compared: left } = tables;
   const makeCount = (number, noun) => {
     const text = ` ${noun}${number === 1 ? "" : "s"}`;
     return make("span", {}, make("b", {}, number.toLocaleString("en")), text);
   };
   const link = make("a", { href: "#not_compared" }, `${left.length} not compared`);
   const facts = [
-    makeCount(systems.length, "system"),
+    makeCount(rows.length, "system"),
     hasSeveralRuns ? makeCount(runs.length, "run") : null,
     makeCount(count, "sentence"),
     make("span", {}, "baseline ", make("b", {}, baseline)),
     make("span", {}, `sacrebleu ${signature}`),
-    left.length ? link : null,
+    left.length && !readData("jobs") ? link : null,
   ];
-  findById("facts").append(...facts.filter(isGiven));
+  return facts.filter(isGiven);
 }
 
-fillHeading();
-addLeaderboard();
-addLearningCurves();
-addSettings();
-addLengths();
-addSentences();
-addRuns();
-addNotCompared();
+/** The sections of the page, and the parts of the data that each shows. */
+const SECTIONS = [
+  { id: "messages", parts: ["messages"], build: makeMessages },
+  { id: "jobs", parts: ["jobs"], build: makeJobs },
+  { id: "leaderboard", parts: ["comparison"], build: makeLeaderboard },
+  { id: "curves", parts: ["comparison", "curves", "systems"], build: makeLearningCurves },
+  { id: "samples", parts: ["comparison", "samples", "systems"], build: makeSamples },
+  { id: "settings", parts: ["comparison"], build: makeSettings },
+  { id: "lengths", parts: ["comparison"], build: makeLengths },
+  { id: "sentences", parts: ["comparison"], build: makeSentences },
+  { id: "runs", parts: ["comparison"], build: makeRuns },
+  { id: "not_compared", parts: ["comparison"], build: makeNotCompared },
+];
+
+/** Build the sections that show any of these parts, and put each into its place. */
+async function showSections(parts) {
+  fillHeading();
+  const shown = SECTIONS.filter((section) => section.parts.some((part) => parts.includes(part)));
+  await Promise.all(shown.map(async ({ id, build }) => placeSection(id, await build())));
+}
+
+addPlaces(SECTIONS.map(({ id }) => id));
+showSections(SECTIONS.flatMap((section) => section.parts));

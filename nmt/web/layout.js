@@ -1,8 +1,60 @@
 "use strict";
 
-/** Add a section to the page and to its navigation. */
-function addSection({ id, title, about, controls }, ...content) {
-  findById("navigation").append(make("a", { href: `#${id}` }, title));
+const places = new Map(); // of the sections on the page, by their ids
+
+function addPlaces(ids) {
+  for (const id of ids) places.set(id, make("div"));
+  findById("main").append(...places.values());
+}
+
+/** Put a section, or nothing, into its place; of a section before it the reader's view is kept. */
+function placeSection(id, section) {
+  const place = places.get(id);
+  const old = place.firstElementChild;
+  // because charts are drawn, and have a height, only after the browser has laid out the section
+  place.style.minHeight = `${place.offsetHeight}px`;
+  const restore = old && section ? rememberView(old) : () => {};
+  place.replaceChildren(...[section].filter(isGiven));
+  restore(section);
+  requestAnimationFrame(() => requestAnimationFrame(() => (place.style.minHeight = "")));
+  const links = [...document.querySelectorAll("section.part")].map((part) =>
+    make("a", { href: `#${part.id}` }, findById(`${part.id}_title`).textContent),
+  );
+  findById("navigation").replaceChildren(...links);
+}
+
+/** Return what tells an element from the others of its tag; for an image an empty text. */
+const getLabel = (element) =>
+  element.id || element.dataset.key || element.value || element.textContent;
+
+/** Return a function that gives a new section the old one's open parts, scroll places and focus. */
+function rememberView(old) {
+  const opened = [...old.querySelectorAll("details[open] > summary")].map(getLabel);
+  const scrolled = [...old.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  const at = focused ? listAlike(old, focused).indexOf(focused) : 0;
+  return (section) => {
+    for (const summary of section.querySelectorAll("details > summary")) {
+      if (opened.includes(getLabel(summary))) summary.parentNode.open = true;
+    }
+    const boxes = section.querySelectorAll(".scroll");
+    boxes.forEach((box, number) => (box.scrollLeft = scrolled[number] ?? 0));
+    if (focused) focusAgain(listAlike(section, focused)[at], focused);
+  };
+}
+
+const listAlike = (section, element) => {
+  const elements = [...section.querySelectorAll(element.tagName)];
+  return elements.filter((other) => getLabel(other) === getLabel(element));
+};
+
+function focusAgain(element, { selectionStart, selectionEnd }) {
+  element?.focus({ preventScroll: true });
+  if (element && isGiven(selectionStart)) element.setSelectionRange(selectionStart, selectionEnd);
+}
+
+/** Make a section of the page. */
+function makeSection({ id, title, about, controls }, ...content) {
   const heading = make(
     "div",
     {},
@@ -10,8 +62,7 @@ function addSection({ id, title, about, controls }, ...content) {
     about ? make("p", {}, about) : null,
   );
   const attributes = { class: "part", id, "aria-labelledby": `${id}_title` };
-  const section = make("section", attributes, make("header", {}, heading, controls), ...content);
-  findById("main").append(section);
+  return make("section", attributes, make("header", {}, heading, controls), ...content);
 }
 
 const makeControl = (text, input) =>

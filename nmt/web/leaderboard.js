@@ -1,5 +1,7 @@
 "use strict";
 
+const NO_P_OVER_SEEDS =
+  "Without several seeds of a system there is no p over seeds, so no p is bold. ";
 const formatScore = (value) => value.toFixed(2);
 
 /** Return a mean with its deviation, and with the number of runs that have it if some lack it. */
@@ -67,15 +69,15 @@ function makeDifferenceColumns() {
   };
   const columns = [
     difference,
-    makePColumn("p", hasSeveralRuns ? "p, sentences" : "p", bootstrap, (row) => {
-      return row.difference?.by_sentence?.p_bootstrap;
-    }),
+    makePColumn("p", "p, sentences", bootstrap, (row) => row.difference?.by_sentence?.p_bootstrap),
   ];
   if (!spread) return columns;
   const test =
     "Student's t-test with the standard deviation over seeds, pooled over all systems: " +
     `${formatScore(spread.deviation)} BLEU`;
-  return [...columns, makePColumn("p_seeds", "p, seeds", test, (row) => row.difference?.p_seeds)];
+  const getP = (row) => row.difference?.p_seeds;
+  const bySeeds = makePColumn("p_seeds", "p, seeds", test, getP);
+  return [...columns, { ...bySeeds, isSignificant: (row) => isSignificant(getP(row)) }];
 }
 
 function makePColumn(key, head, title, getP) {
@@ -85,7 +87,6 @@ function makePColumn(key, head, title, getP) {
     title,
     getValue: (row) => getP(row) ?? undefined,
     describe: (row) => [formatP(getP(row))],
-    isSignificant: (row) => isSignificant(getP(row)),
   };
 }
 
@@ -138,20 +139,20 @@ function makeSettingColumn(name) {
     class: "setting",
     direction: 1,
     getValue: (row) => row.settings[name] ?? undefined,
-    describe: (row) => [formatSetting(row.settings[name])],
+    describe: (row) => splitName(formatSetting(row.settings[name])),
   };
 }
 
 const shortenSetting = (name) => name.replace(/\._target_$/, "");
 
+/** What the reader chose. */
+const chosenOrder = { sortKey: "bleu", direction: -1, filter: "" };
+const chosenScores = new Set(["bleu", "chrf"]);
+
 /** A table of all systems, sorted by the column that was clicked. */
 class Leaderboard {
   constructor() {
     this.columns = makeColumns();
-    this.scores = new Set(["bleu", "chrf"].filter((score) => betterDirections.has(score)));
-    this.sortKey = "bleu";
-    this.direction = -1;
-    this.filter = "";
     const caption = make("caption", { class: "visually-hidden" }, "Systems with their scores");
     this.table = make("table", { class: "table" }, caption);
     this.message = make("p", { class: "soft small message" }, "No system matches the filter.");
@@ -160,17 +161,18 @@ class Leaderboard {
 
   makeControls() {
     const setFilter = (event) => {
-      this.filter = event.target.value;
+      chosenOrder.filter = event.target.value;
       this.paint();
     };
     const filter = make("input", {
       type: "search",
       id: "filter",
       placeholder: "system or setting",
+      value: chosenOrder.filter,
       oninput: setFilter,
     });
     const boxes = tables.scores.map(({ name }) =>
-      makeCheckbox(formatScoreName(name), name, this.scores, () => this.paint()),
+      makeCheckbox(formatScoreName(name), name, chosenScores, () => this.paint()),
     );
     const controls = makeControl("Filter", filter);
     controls.append(makeMenu({ id: "scores" }, "Scores", boxes));
@@ -178,8 +180,8 @@ class Leaderboard {
   }
 
   paint() {
-    const columns = this.columns.filter(({ score }) => !score || this.scores.has(score));
-    const sortColumn = columns.find(({ key }) => key === this.sortKey) || columns[0];
+    const columns = this.columns.filter(({ score }) => !score || chosenScores.has(score));
+    const sortColumn = columns.find(({ key }) => key === chosenOrder.sortKey) || columns[0];
     const rows = this.selectRows(sortColumn);
     this.message.hidden = rows.length > 0;
     this.table.replaceChildren(
@@ -191,7 +193,7 @@ class Leaderboard {
 
   /** Return the rows that match the filter, sorted; rows without a value come last. */
   selectRows({ getValue }) {
-    const filter = this.filter.toLowerCase();
+    const filter = chosenOrder.filter.toLowerCase();
     const getText = (row) => `${row.system} ${Object.values(row.settings).join(" ")}`.toLowerCase();
     const rows = tables.systems.filter((row) => getText(row).includes(filter));
     return rows.sort((one, other) => {
@@ -199,12 +201,12 @@ class Leaderboard {
       if (value === undefined || otherValue === undefined) {
         return (value === undefined) - (otherValue === undefined);
       }
-      return this.direction * compareValues(value, otherValue);
+      return chosenOrder.direction * compareValues(value, otherValue);
     });
   }
 
   makeHead(columns, sortColumn) {
-    const direction = this.direction > 0 ? "ascending" : "descending";
+    const direction = chosenOrder.direction > 0 ? "ascending" : "descending";
     const cells = columns.map((column) => {
       const attributes = {
         type: "button",
@@ -227,15 +229,15 @@ class Leaderboard {
 
   /** Sort by a column, or reverse the order if it is sorted by it. */
   sortBy(column, sortColumn) {
-    this.direction = column === sortColumn ? -this.direction : column.direction || 1;
-    this.sortKey = column.key;
+    const direction = column === sortColumn ? -chosenOrder.direction : column.direction || 1;
+    Object.assign(chosenOrder, { sortKey: column.key, direction });
     this.paint();
     const buttons = [...this.table.querySelectorAll("thead button")];
     buttons.find((button) => button.dataset.key === column.key).focus();
   }
 
   makeBody(columns, rows) {
-    const bestWorths = new Map([...this.scores].map((score) => [score, findBestWorth(score)]));
+    const bestWorths = new Map([...chosenScores].map((score) => [score, findBestWorth(score)]));
     const isBest = ({ score, getValue }, row) =>
       score && getWorth(score)(getValue(row)) === bestWorths.get(score);
     const lines = rows.map((row) => {
@@ -279,21 +281,22 @@ function countRuns({ seeds, runs: names }) {
   return seedCount === names.length ? `${seedCount} seeds` : `${names.length} runs`;
 }
 
-function addLeaderboard() {
+function makeLeaderboard() {
+  if (!tables) return null;
   const leaderboard = new Leaderboard();
   const about =
     `Δ and p compare BLEU with ${tables.baseline}. p is the probability of a difference this ` +
-    "large by chance alone; it is bold below 0.05. " +
-    (hasSeveralRuns
-      ? "± is the standard deviation over seeds."
-      : "One seed each: p covers the choice of test sentences, not the randomness of training.");
+    "large by chance alone: over sentences, by the choice of the test set; over seeds, by the " +
+    "randomness of training. " +
+    (tables.spread_over_seeds ? "p over seeds is bold below 0.05. " : NO_P_OVER_SEEDS) +
+    (hasSeveralRuns ? "± is the standard deviation over seeds." : "");
   const scroll = {
     class: "card scroll",
     tabindex: "0",
     role: "group",
     "aria-label": "Leaderboard",
   };
-  addSection(
+  return makeSection(
     { id: "leaderboard", title: "Leaderboard", about, controls: leaderboard.makeControls() },
     make("div", scroll, leaderboard.table, leaderboard.message),
   );

@@ -1,18 +1,17 @@
 "use strict";
 
-const OVER_SEEDS = hasSeveralRuns ? " Lines: ± one standard deviation over seeds." : "";
 const MEASURES = {
   words_too_often: {
     title: "Words too often",
     about:
       "Words of the translation that the reference lacks or has less often, in % of the " +
-      "words of the reference",
+      "words of the first reference, in words as BLEU counts them",
   },
   words_left_out: {
     title: "Words left out",
     about:
       "Words of the reference that the translation lacks or has less often, in % of the " +
-      "words of the reference",
+      "words of the first reference, in words as BLEU counts them",
   },
   source_unattended: {
     title: "Source words without attention",
@@ -24,8 +23,7 @@ const MEASURES = {
   },
 };
 
-const LENGTH_AXIS =
-  "Below: source words; in brackets: sentences." + (hasSeveralRuns ? " Means over seeds." : "");
+const LENGTH_AXIS = "Below: source words; in brackets: sentences.";
 const describeBleu = ({ bleu, ...bucket }) => ({ ...bucket, value: bleu, remark: " BLEU" });
 
 /** Charts by source length: `kind` is that of the buckets, `describe` returns a bucket's point. */
@@ -62,8 +60,9 @@ const LENGTH_CHARTS = {
   },
 };
 
-function addLengths() {
-  const charts = makeLinkedCharts("stacked", () => {
+function makeLengths() {
+  if (!tables) return null;
+  const charts = makeLinkedCharts("lengths", listComparedSystems(), "stacked", () => {
     const [bleu, words, longer] = Object.values(LENGTH_CHARTS).map(makeLengthChart);
     const bars = Object.keys(MEASURES).map(makeMeasureChart).filter(Boolean);
     return [
@@ -72,13 +71,13 @@ function addLengths() {
       make("div", { class: "charts narrow" }, ...bars),
     ];
   });
-  addSection(
+  return makeSection(
     { id: "lengths", title: "Length, over- and under-translation" },
-    makeLegend(),
+    makeLegend("lengths", listComparedSystems()),
     charts.element,
     makeRatesDetails(
       "adequacy",
-      "Table of over- and under-translation per 100 BLEU tokens of the first reference",
+      "Table of over- and under-translation per 100 words of the first reference",
     ),
     tables.alignment[tables.baseline]
       ? makeRatesDetails(
@@ -91,13 +90,15 @@ function addLengths() {
   );
 }
 
-function makeLengthChart({ kind, describe, ...chart }) {
+function makeLengthChart({ kind, describe, caption, ...chart }) {
   const series = getVisibleSystems().map(({ row, system }) => ({
     label: row.system,
     system,
     points: tables[kind][row.system].map(describe),
   }));
-  return makeIntervalChart({ ...chart, buckets: tables[kind][tables.baseline], series });
+  const buckets = tables[kind][tables.baseline];
+  const means = hasSeveralRuns ? " Means over seeds." : "";
+  return makeIntervalChart({ ...chart, caption: caption + means, buckets, series });
 }
 
 function makeMeasureChart(score) {
@@ -108,7 +109,8 @@ function makeMeasureChart(score) {
     .map(({ row, system }) => ({ label: row.system, system, ...row.scores[score] }));
   if (!rows.length) return null;
   const missing = systems.filter(({ row }) => !row.scores[score]).map(({ row }) => row.system);
-  const caption = `${about}; less is better.${OVER_SEEDS}${describeMissing(missing, "this score")}`;
+  const lines = hasSeveralRuns ? " Lines: ± one standard deviation over seeds." : "";
+  const caption = `${about}; less is better.${lines}${describeMissing(missing, "this score")}`;
   return makeBarChart({ title, caption, rows, format: formatScore });
 }
 
@@ -131,7 +133,9 @@ function makeRatesDetails(kind, title) {
 function makeRateCells(rate, isBaseline, tests) {
   const ps = tests.map((test) => {
     if (isBaseline) return makeCell("");
-    const style = isSignificant(rate[test]) ? "number significant" : "number";
+    // p over sentences is never bold, because it covers no randomness of training
+    const isBold = test === "p_seeds" && isSignificant(rate[test]);
+    const style = isBold ? "number significant" : "number";
     return make("td", { class: style }, formatP(rate[test]));
   });
   const difference = isBaseline ? "baseline" : formatSigned(rate.difference);

@@ -1,8 +1,11 @@
 "use strict";
 
-/** Return `compute` with a cache of its results. */
+const caches = [];
+
+/** Return `compute` with a cache of its results, which lasts until the data change. */
 function memoize(compute) {
   const results = new Map();
+  caches.push(results);
   return (key) => {
     if (!results.has(key)) results.set(key, compute(key));
     return results.get(key);
@@ -25,12 +28,17 @@ async function decompress(text) {
 
 const parseBytes = (bytes) => JSON.parse(new TextDecoder().decode(bytes));
 const readCompressed = async (text) => parseBytes(await decompress(text));
-const readData = memoize((name) => JSON.parse(document.getElementById(`data_${name}`).textContent));
 
-const tables = readData("tables");
-const runs = readData("runs");
-const baselineRun = runs.findIndex((run) => tables.systems[run.system].system === tables.baseline);
-const hasSeveralRuns = tables.systems.some((row) => row.runs.length > 1);
+const data = new Map(); // by name
+
+/** Return a part of the page's data; null if the page has none. */
+function readData(name) {
+  if (!data.has(name)) {
+    data.set(name, JSON.parse(document.getElementById(`data_${name}`)?.textContent ?? "null"));
+  }
+  return data.get(name);
+}
+
 const findById = (id) => document.getElementById(id);
 const formatInteger = (value) => Math.round(value).toLocaleString("en");
 
@@ -45,7 +53,61 @@ const SCORE_NAMES = {
 };
 const formatScoreName = (score) => SCORE_NAMES[score] || score.replaceAll("_", " ");
 
-const betterDirections = new Map(tables.scores.map((score) => [score.name, score.better]));
+let tables, runs, sentences, baselineRun, hasSeveralRuns, betterDirections;
+// the systems of the tables, then groups of runs in no table: { name, row, runs, folders, slot };
+// `runs` are names, because a run that was evaluated in several ways is several systems
+let systems;
+
+/** Set what other scripts read of the comparison, again whenever it changes. */
+function readComparison() {
+  for (const cache of caches) cache.clear();
+  tables = readData("tables");
+  runs = readData("runs") ?? [];
+  sentences = readData("sentences");
+  const rows = tables?.systems ?? [];
+  hasSeveralRuns = rows.some((row) => row.runs.length > 1);
+  baselineRun = runs.findIndex((run) => rows[run.system].system === tables.baseline);
+  betterDirections = new Map(tables?.scores.map((score) => [score.name, score.better]));
+  systems = listSystems();
+}
+
+/**
+ * Return the systems with their runs. In a served page, a run that is in no table joins the runs
+ * that differ from it in the seed, and colours follow the order of the jobs.
+ */
+function listSystems() {
+  const rows = tables?.systems ?? [];
+  const makeSystem = (name, row, slot) => ({ name, row, runs: [], folders: [], slot });
+  const all = rows.map((row, slot) => makeSystem(row.system, row, slot));
+  for (const run of runs) addRun(all[run.system], run);
+  const jobs = readData("jobs") ?? [];
+  const groups = [...new Set(jobs.map(({ group }) => group))];
+  const systemOfGroup = new Map();
+  for (const system of all) {
+    const group = jobs.find(({ folder }) => system.folders.includes(folder))?.group;
+    const hasColour = isGiven(group) && !systemOfGroup.has(group);
+    system.slot = hasColour ? groups.indexOf(group) : groups.length + system.slot;
+    if (hasColour) systemOfGroup.set(group, system);
+  }
+  for (const job of jobs.filter((one) => !isInTables(one))) {
+    const { group } = job;
+    if (!systemOfGroup.has(group)) {
+      systemOfGroup.set(group, makeSystem(group, null, groups.indexOf(group)));
+      all.push(systemOfGroup.get(group));
+    }
+    addRun(systemOfGroup.get(group), job);
+  }
+  return all;
+}
+
+function addRun(system, { name, folder }) {
+  system.runs.push(name);
+  system.folders.push(folder);
+}
+
+const isInTables = ({ folder }) => runs.some((run) => run.folder === folder);
+const findSystem = ({ folder }) => systems.findIndex(({ folders }) => folders.includes(folder));
+
 const WORTHS = {
   higher: (value) => value,
   lower: (value) => -value,
@@ -57,7 +119,6 @@ const getWorth = (score) => WORTHS[betterDirections.get(score)];
 
 // sentence BLEU is stored in half points, a byte for each sentence
 const SCORE_STEPS_PER_POINT = 2;
-const sentences = readData("sentences");
 const readScores = memoize((run) => decodeBase64(sentences.scores[run]));
 const readTexts = memoize((key) => readCompressed(sentences[key]));
 const readAllTranslations = memoize(async () => {
@@ -133,3 +194,5 @@ async function readForcedAlignment(run, sentence) {
     layers: [{ name: "gold links", kind: "links", values }],
   };
 }
+
+readComparison();

@@ -3,6 +3,7 @@
 const HINT = "point at a line for its score; click a value to filter the lines";
 const NO_LINE = "no system has all of the chosen values; click one of them again";
 const MAX_LABELS = 24;
+const chosenValues = new Map(); // from the name of an axis to the value that lines must have
 
 /**
  * Draw a line for each system, through the values of its settings to its score.
@@ -11,11 +12,13 @@ const MAX_LABELS = 24;
  */
 function makeParallelChart({ caption, ...chart }) {
   const note = makeNote(HINT);
-  const filters = new Map(); // from the number of an axis to the value that lines must have
-  const isShown = ({ values }) => [...filters].every(([axis, value]) => values[axis] === value);
+  const isShown = ({ values }) =>
+    chart.axes.every(
+      ({ name }, axis) => !chosenValues.has(name) || chosenValues.get(name) === values[axis],
+    );
   const clearNote = () => note.replaceChildren(chart.lines.some(isShown) ? HINT : NO_LINE);
   const paint = (width) =>
-    drawParallelChart(width, { note, clearNote, filters, isShown, ...chart });
+    drawParallelChart(width, { note, clearNote, isShown, ...chart });
   return makeFigure(`${chart.scoreName} by settings`, caption, makeResponsive(paint), note);
 }
 
@@ -123,7 +126,7 @@ function drawAxis(index, chart, { axes, getX, top, bottom }, applyFilters) {
         const position = { class: "halo", x: x + 8, y: getY(tick) + 4 };
         return draw("text", position, formatShort(tick));
       })
-    : drawValues(index, values, { x: x + 8, getY }, chart.filters, applyFilters);
+    : drawValues(name, values, { x: x + 8, getY }, applyFilters);
   const title = { class: "title", x, y: 18, "text-anchor": "middle" };
   return draw(
     "g",
@@ -135,14 +138,14 @@ function drawAxis(index, chart, { axes, getX, top, bottom }, applyFilters) {
 }
 
 /** Draw the values of a setting as buttons that filter the lines. */
-function drawValues(axis, values, { x, getY }, filters, applyFilters) {
+function drawValues(axis, values, { x, getY }, applyFilters) {
   const step = Math.ceil(values.length / MAX_LABELS);
   const shownValues = values.filter((_, index) => index % step === 0);
   const labels = shownValues.map((value) => {
     const text = formatSetting(value);
     const toggle = () => {
-      if (filters.get(axis) === value) filters.delete(axis);
-      else filters.set(axis, value);
+      if (chosenValues.has(axis) && chosenValues.get(axis) === value) chosenValues.delete(axis);
+      else chosenValues.set(axis, value);
       updatePressed();
       applyFilters();
     };
@@ -163,7 +166,7 @@ function drawValues(axis, values, { x, getY }, filters, applyFilters) {
   });
   const updatePressed = () =>
     shownValues.forEach((value, index) => {
-      labels[index].setAttribute("aria-pressed", String(filters.get(axis) === value));
+      labels[index].setAttribute("aria-pressed", String(chosenValues.get(axis) === value));
     });
   updatePressed();
   return labels;

@@ -11,15 +11,21 @@ const ORDERS = {
   long: "longest source",
 };
 
+/** What the reader chose; runs are kept by name, because their numbers change. */
+const chosen = {
+  first: null,
+  second: null,
+  others: new Set(),
+  order: "apart",
+  search: "",
+  page: 0,
+  opened: new Set(), // sentences with their alignments
+};
+const findRun = (name) => runs.findIndex((run) => run.name === name);
+
 /** The part of the page that compares the translations of two or more runs. */
 class SentenceBrowser {
   constructor() {
-    this.first = baselineRun;
-    this.second = findOtherRun();
-    this.others = new Set();
-    this.order = "apart";
-    this.search = "";
-    this.page = 0;
     this.selection = [];
     this.updates = 0;
     this.tally = make("div", { class: "tally" });
@@ -27,28 +33,39 @@ class SentenceBrowser {
     this.body = make("div", {}, this.tally, this.list);
   }
 
+  get first() {
+    const run = findRun(chosen.first);
+    return run < 0 ? baselineRun : run;
+  }
+
+  get second() {
+    const run = findRun(chosen.second);
+    return run < 0 ? findOtherRun() : run;
+  }
+
   get shownRuns() {
-    return [...new Set([this.first, this.second, ...this.others])];
+    const others = [...chosen.others].map(findRun).filter((run) => run >= 0);
+    return [...new Set([this.first, this.second, ...others])];
   }
 
   makeControls() {
-    const names = Object.fromEntries(runs.map((run, index) => [index, run.name]));
-    const makeChoice = (title, key, texts, convert) => {
-      const choose = (value) => {
-        this[key] = convert(value);
+    const names = Object.fromEntries(runs.map(({ name }) => [name, name]));
+    const makeChoice = (title, key, texts, value) => {
+      const choose = (choice) => {
+        chosen[key] = choice;
         this.update();
       };
-      return make("label", {}, title, makeSelect(key, texts, this[key], choose));
+      return make("label", {}, title, makeSelect(key, texts, value, choose));
     };
-    const boxes = runs.map((run, index) =>
-      makeCheckbox(run.name, index, this.others, () => this.update(), "also"),
+    const boxes = runs.map((run) =>
+      makeCheckbox(run.name, run.name, chosen.others, () => this.update(), "also"),
     );
     return make(
       "div",
       { class: "controls" },
-      makeChoice("First", "first", names, Number),
-      makeChoice("Second", "second", names, Number),
-      makeChoice("Order", "order", ORDERS, String),
+      makeChoice("First", "first", names, runs[this.first].name),
+      makeChoice("Second", "second", names, runs[this.second].name),
+      makeChoice("Order", "order", ORDERS, chosen.order),
       make("label", {}, "Search", this.makeSearch()),
       runs.length > 2 ? makeMenu({}, "Also show", boxes) : null,
     );
@@ -60,23 +77,26 @@ class SentenceBrowser {
       type: "search",
       id: "search",
       placeholder: "words in source, reference or translation",
+      value: chosen.search,
       oninput: () => {
+        chosen.search = search.value;
         clearTimeout(timer);
-        timer = setTimeout(() => {
-          this.search = search.value.trim();
-          this.update();
-        }, SEARCH_DELAY);
+        timer = setTimeout(() => this.update(), SEARCH_DELAY);
       },
     });
     return search;
   }
 
   async update() {
+    chosen.page = 0;
+    await this.showSelection();
+  }
+
+  async showSelection() {
     const number = ++this.updates;
     const selection = await this.select();
     if (number !== this.updates) return; // because a later choice replaced this one
     this.selection = selection;
-    this.page = 0;
     await this.showPage();
   }
 
@@ -85,9 +105,9 @@ class SentenceBrowser {
     const texts = [await readTexts("sources"), await readTexts("references")];
     const [sources] = texts;
     let numbers = [...sources.keys()];
-    if (this.search) {
+    const search = chosen.search.trim().toLowerCase();
+    if (search) {
       texts.push(...(await Promise.all(this.shownRuns.map(readTranslations))));
-      const search = this.search.toLowerCase();
       const matches = (number) => texts.some((text) => text[number].toLowerCase().includes(search));
       numbers = numbers.filter(matches);
     }
@@ -104,12 +124,12 @@ class SentenceBrowser {
       number: (number) => number,
       low: (number) => second[number],
       long: (number) => -sources[number].length,
-    }[this.order];
+    }[chosen.order];
   }
 
   async showPage() {
     const number = this.updates;
-    const start = this.page * SENTENCES_PER_PAGE;
+    const start = chosen.page * SENTENCES_PER_PAGE;
     const shown = this.selection.slice(start, start + SENTENCES_PER_PAGE);
     const [sources, references] = [await readTexts("sources"), await readTexts("references")];
     const runTexts = await Promise.all(
@@ -120,7 +140,7 @@ class SentenceBrowser {
       const translations = new Map(runTexts.map(([run, texts]) => [run, texts[sentence]]));
       return this.makeArticle(sentence, sources[sentence], references[sentence], translations);
     });
-    const message = make("p", { class: "soft" }, `No sentence contains “${this.search}”.`);
+    const message = make("p", { class: "soft" }, `No sentence contains “${chosen.search.trim()}”.`);
     this.list.replaceChildren(...(articles.length ? articles : [message]));
     this.tally.replaceChildren(...this.makeCounts(), this.makePager(start, start + shown.length));
   }
@@ -156,7 +176,7 @@ class SentenceBrowser {
     const makeButton = (id, step, sign, disabled) => {
       const label = `${id} sentences`;
       const onclick = async () => {
-        this.page += step;
+        chosen.page += step;
         await this.showPage();
         findById("sentences").scrollIntoView();
       };
@@ -167,7 +187,7 @@ class SentenceBrowser {
       "span",
       { class: "pager" },
       make("span", {}, end > start ? range : "none"),
-      makeButton("previous", -1, "←", this.page === 0),
+      makeButton("previous", -1, "←", chosen.page === 0),
       makeButton("next", 1, "→", end >= total),
     );
   }
@@ -216,7 +236,7 @@ class SentenceBrowser {
 
   /** Return elements for words; words that match the search are highlighted. */
   makeWords(words) {
-    const parts = this.search.toLowerCase().split(/\s+/).filter(Boolean);
+    const parts = chosen.search.toLowerCase().split(/\s+/).filter(Boolean);
     return words.map(([word, differs]) => {
       const matches = parts.some((part) => word.toLowerCase().includes(part));
       const content = matches ? make("mark", {}, word) : word;
@@ -238,70 +258,4 @@ function makeGain(gain) {
   const direction = gain > 0 ? "up" : gain < 0 ? "down" : "";
   const title = "sentence BLEU, second − first";
   return make("span", { class: `gain ${direction}`, title }, formatSigned(gain, 1));
-}
-
-const NO_ALIGNMENTS =
-  "This page has no alignments of this run. “Not compared” lists files that could not be read.";
-const HEATMAPS = [
-  {
-    kind: "runs",
-    caption: "Attention of each translation: source words in columns, its words in rows.",
-    read: readAlignment,
-  },
-  {
-    kind: "forced",
-    caption:
-      "Attention while the reference is forced; gold links are outlined, dashed if they are only " +
-      "possible (Luong 2015, Figure 7).",
-    read: readForcedAlignment,
-  },
-];
-
-/** A button that shows and hides the heatmaps of a sentence. */
-class AlignmentPanel {
-  constructor(sentence, shownRuns) {
-    const hasAlignments = shownRuns.some(
-      (run) => hasAlignment("runs", run, sentence) || hasAlignment("forced", run, sentence),
-    );
-    this.sentence = sentence;
-    this.shownRuns = shownRuns;
-    this.panel = make("div", { hidden: true });
-    this.button = make(
-      "button",
-      {
-        class: "plain",
-        type: "button",
-        "aria-expanded": "false",
-        disabled: !hasAlignments,
-        title: hasAlignments ? false : "this page has no alignments of this sentence",
-        onclick: () => this.toggle(),
-      },
-      "Alignments",
-    );
-  }
-
-  async toggle() {
-    this.panel.hidden = !this.panel.hidden;
-    this.button.setAttribute("aria-expanded", String(!this.panel.hidden));
-    if (this.panel.hidden || this.panel.firstChild) return;
-    const blocks = await Promise.all(HEATMAPS.map((block) => this.makeHeatmaps(block)));
-    this.panel.replaceChildren(...blocks.flat());
-  }
-
-  /** Return a caption and the heatmaps of the shown runs; nothing if the page has none of them. */
-  async makeHeatmaps({ kind, caption, read }) {
-    const canRead = (run) => hasAlignment(kind, run, this.sentence);
-    if (!this.shownRuns.some(canRead)) return [];
-    const makeOne = async (run) => {
-      const { name } = runs[run];
-      const reason = make("p", { class: "soft small" }, NO_ALIGNMENTS);
-      const content = canRead(run) ? makeHeatmap(await read(run, this.sentence), name) : reason;
-      return make("div", { "data-run": run }, make("h3", {}, name), content);
-    };
-    const heatmaps = await Promise.all(this.shownRuns.map(makeOne));
-    return [
-      make("p", { class: "soft small caption" }, caption),
-      make("div", { class: "heatmaps" }, ...heatmaps),
-    ];
-  }
 }

@@ -10,27 +10,22 @@ A request that is refused is answered by {"error": …} with status 400.
 
 import asyncio
 import dataclasses
-import errno
-import socket
-import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
-import uvicorn
 from omegaconf import DictConfig
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from nmt.errors import ConfigurationError, UserError
 from nmt.search.settings import Search
 from nmt.system.threads import set_threads
 from nmt.translate.loading import build_search, check_settings
-from nmt.web.hosts import ANY_ADDRESS, allowed_hosts, format_for_url
+from nmt.web.cancellation import run_while_awaited
+from nmt.web.hosts import allowed_hosts
+from nmt.web.listener import PAGE_HEADERS, listen, make_app, run_app
 from nmt.web.served_run import ServedRun, open_runs
 from nmt.web.translation_request import TranslationRequest, parse_content, read_content
 
@@ -44,38 +39,16 @@ PAGE_PARTS = {  # by placeholder
     "text_diff": "text_diff.js",
     "translate": "translate.js",
 }
-PAGE_HEADERS = {
-    "Cache-Control": "no-cache",
-    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-}
 
 
 def serve(settings: DictConfig) -> None:
     """Serve the page until interrupted."""
-    with _listen(settings.host, settings.port) as listener:
+    with listen(settings) as listener:
         check_settings(settings)
         set_threads(settings.threads)
         served = open_runs(settings)
         search = build_search(settings, [one.run for one in served.values()])
-        app = create_app(served, search, allowed_hosts(settings.host))
-        host = format_for_url("localhost" if settings.host in ANY_ADDRESS else settings.host)
-        print(f"serving at http://{host}:{listener.getsockname()[1]}/ – Ctrl-C stops it", file=sys.stderr, flush=True)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
-        uvicorn.Server(config).run(sockets=[listener])
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    if not 0 <= port < 2**16:
-        raise ConfigurationError(f"port={port}: must be between 1 and {2**16 - 1}, or 0 for a free one")
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise ConfigurationError(
-                f"port={port}: another program uses it. Fix: name another, or port=0 for a free one"
-            ) from None
-        raise ConfigurationError(f"host={host} port={port}: cannot listen there ({error.strerror})") from None
+        run_app(create_app(served, search, allowed_hosts(settings.host)), listener, settings.host)
 
 
 def create_app(served: Mapping[str, ServedRun], defaults: Search, hosts: list[str]) -> Starlette:
@@ -96,16 +69,13 @@ def create_app(served: Mapping[str, ServedRun], defaults: Search, hosts: list[st
         descriptions = [{"name": name, **run.describe()} for name, run in served.items()]
         return JSONResponse({"runs": descriptions, "search": dataclasses.asdict(defaults)})
 
-    async def translate(request: Request) -> JSONResponse:
+    async def translate(request: Request) -> Response:
         parsed = parse_content(await read_content(request), served, defaults)
         async with one_at_a_time:
-            return await run_in_threadpool(_translate, parsed)
+            return await run_while_awaited(request, partial(_translate, parsed))
 
-    return Starlette(
-        routes=[Route("/", page), Route("/runs", runs), Route("/translate", translate, methods=["POST"])],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)],
-        exception_handlers={UserError: _answer_user_error, Exception: _answer_failure},
-    )
+    routes = [Route("/", page), Route("/runs", runs), Route("/translate", translate, methods=["POST"])]
+    return make_app(routes, hosts)
 
 
 def build_page() -> str:
@@ -124,13 +94,3 @@ def _translate(request: TranslationRequest) -> JSONResponse:
         for name, run in request.runs.items()
     ]
     return JSONResponse({"lines": request.lines, "runs": results})
-
-
-async def _answer_user_error(_: Request, error: Exception) -> JSONResponse:
-    message = str(error).encode(errors="replace").decode()  # because it may quote half of a surrogate pair
-    return JSONResponse({"error": message}, status_code=400)
-
-
-async def _answer_failure(_: Request, error: Exception) -> JSONResponse:
-    message = f"the server failed ({type(error).__name__}); the traceback is in the terminal where it was started"
-    return JSONResponse({"error": message}, status_code=500)

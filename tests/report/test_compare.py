@@ -22,7 +22,12 @@ from nmt.evaluation.over_under_translation import over_and_under_translation
 from nmt.evaluation.significance import student_p
 from nmt.report.load.evaluation import read_evaluation
 from nmt.report.render.html_page import SCRIPTS
-from nmt.report.render.table import Bold, Table
+from nmt.report.render.table import Bold, Table, escape_markdown
+
+
+def test_text_of_a_run_makes_no_link_in_markdown():
+    assert escape_markdown("[x](javascript:alert(1)) ![y](z)") == "[x]\\(javascript:alert(1)) ![y]\\(z)"
+
 
 FILES = ("summary.json", "config.yaml", "metrics.csv", "alignments.npz")
 EVIL = "<script>alert(1)</script> </script> <!-- & \u2028 | ` * \\ "
@@ -83,6 +88,9 @@ def test_over_and_under_translation_come_with_difference_and_p(sweep, tmp_path):
     t = missing["difference"] / (stdev([first["words_left_out"], second["words_left_out"]]) * math.sqrt(1 + 1 / 2))
     assert missing["p_seeds"] == pytest.approx(1 - math.atan(abs(t)) * 2 / math.pi)
     assert data(page, "tables")["adequacy"] == tables["adequacy"]
+    for row in tables["systems"]:
+        for name, rate in tables["adequacy"][row["system"]].items():
+            assert row["scores"][name]["mean"] == pytest.approx(rate["value"])  # one counting on one page
     section = text.split("## Over- and under-translation")[1].split("##")[0]
     cells = [f"{missing['value']:.2f}", f"−{-missing['difference']:.2f}"]
     cells += [f"{missing['p']:.3f}", f"{missing['p_seeds']:.3f}"]

@@ -27,7 +27,11 @@ def runs(tmp_path_factory):
     for seed in (1, 2):
         write_run(folder / f"additive_s{seed}", seed=seed, lines=LINES, mistakes=0.3)
     write_run(folder / "dot", changes={"attention.score._target_": "D"}, choices={"attention": "dot"}, lines=LINES)
-    wide = {"changes": {"size.hidden": 64}, "choices": {"size": "wide"}, "summary": {"wall_seconds": None}}
+    wide = {
+        "changes": {"size.hidden": 64, "dropout": 0.1 + 0.2},
+        "choices": {"size": "wide"},
+        "summary": {"wall_seconds": None},
+    }
     write_run(folder / "wide", **wide, lines=LINES, mistakes=0.5)
     (folder / "wide" / "test" / "alignments.npz").write_bytes(b"damaged")
     for name, right in (("additive_s1", 0), ("additive_s2", 1), ("dot", 2), ("wide", 1)):
@@ -247,6 +251,28 @@ def test_measures_are_shown_with_p(page, kind, measures):
     assert re.fullmatch(r"[+−]\d+\.\d\d|0\.00", other[1])
     assert re.fullmatch(r"\d\.\d{3}", other[2])
     assert re.fullmatch(r"\d\.\d{3}", other[3])
+
+
+def test_p_over_sentences_is_never_bold(page):
+    assert any(text.startswith(("0.0", "<")) for text in column(page, "p, sentences"))
+    page.locator("#adequacy summary").click()
+    for table in page.locator("#leaderboard table, #adequacy table").all():
+        heads = table.locator("thead th").all_inner_texts()
+        bold = table.locator("td.significant").evaluate_all("cells => cells.map((cell) => cell.cellIndex)")
+        assert {heads[place] for place in bold} <= {"p, seeds"}
+
+
+def test_a_score_is_the_same_number_in_all_parts_of_the_page(page):
+    page.locator("#scores summary").click()
+    page.locator("#scores input[value=words_left_out]").check()
+    scores = dict(zip(systems(page), column(page, "words left out"), strict=True))
+    page.locator("#adequacy summary").click()
+    heads = page.locator("#adequacy thead th").all_inner_texts()
+    for row in page.locator("#adequacy tbody tr").all():
+        cells = row.locator("th, td").all_inner_texts()
+        assert scores[cells[0]].split(" ")[0] == cells[heads.index("words left out")]
+        bars = figure(page, "Words left out").locator(".bars")
+        assert scores[cells[0]] in bars.inner_text()
 
 
 def test_arrow_keys_read_out_the_points_of_a_curve(page):

@@ -80,10 +80,8 @@ def test_all_ranks_stop_together(sweep, monkeypatch):
     assert walk(sweep, [50], warm_up=0, siblings=1) == 1
 
 
-def test_samples_are_made_only_for_loggers_that_show_them(tmp_path):
-    trainer = SimpleNamespace(
-        sanity_checking=False, is_global_zero=True, loggers=[CsvLogger(str(tmp_path / "metrics.csv"))]
-    )
+def test_samples_are_made_only_for_loggers_that_show_them():
+    trainer = trainer_with(SimpleNamespace(experiment=None))
     TranslationSamples().on_validation_end(trainer, SimpleNamespace(device=None))  # nothing is asked of it
 
 
@@ -116,6 +114,19 @@ def test_samples_come_from_all_ranks_in_order(monkeypatch):
     translated = {0: "x", 2: "y", 7: "too late"}
     validated(TranslationSamples(count=3), trainer_with(logger), translated, model=None, prepared=prepared)
     assert shown == [0, "another rank's", 2]
+
+
+def test_samples_of_the_last_validation_lie_beside_the_metrics(tmp_path, monkeypatch):
+    texts = SimpleNamespace(texts=["source", "reference", "<translation>"])
+    monkeypatch.setattr(f"{SAMPLES}._sample", lambda module, number, *lines: texts)
+    monkeypatch.setattr(f"{SAMPLES}.add_traces", lambda model, source, lengths, hypotheses, aligned_word: hypotheses)
+    prepared = SimpleNamespace(words=lambda *of: ["line"] * 9)
+    trainer = trainer_with(CsvLogger(str(tmp_path / "metrics.csv")))
+    for step in (1, 2):
+        trainer.global_step = step
+        validated(TranslationSamples(count=3), trainer, {0: "x", 2: "y"}, model=None, prepared=prepared)
+    stored = json.loads((tmp_path / "valid_samples.json").read_text())
+    assert stored == {"step": 2, "sentences": [texts.texts] * 2}
 
 
 def test_the_first_samples_have_a_picture_of_each_trace(monkeypatch):

@@ -111,15 +111,21 @@ def _find_gold(run: EvaluatedRun) -> bytes | None:
 
 
 def _describe_scores(runs: Sequence[EvaluatedRun]) -> list[dict[str, str]]:
-    names = dict.fromkeys(name for run in runs for name in run.evaluation.scores)
+    names = dict.fromkeys(name for run in runs for name in _collect_scores(run))
     signatures = {name: signature for run in runs for name, signature in run.evaluation.signatures.items()}
     better = {name: BETTER.get(name, "lower" if name.startswith(LOWER_IS_BETTER) else "higher") for name in names}
     return [{"name": name, "better": better[name], "signature": signatures.get(name, "")} for name in names]
 
 
+def _collect_scores(run: EvaluatedRun) -> dict[str, float]:
+    """Return the scores of a run; words are counted as in the tables with p, not as the model splits them."""
+    rates = over_under_translation.compute_measures(run.evaluation.adequacy.sum(0)).tolist()
+    return run.evaluation.scores | dict(zip(over_under_translation.MEASURES, rates, strict=True))
+
+
 def _make_row(system: System, difference: dict[str, Any] | None, curves: Mapping[Path, Curves]) -> dict[str, Any]:
     members = system.independent
-    scores = [member.evaluation.scores for member in members]
+    scores = list(map(_collect_scores, members))
     summaries = [member.summary for member in members]
     parameters = summaries[0].get("parameters")
     total = parameters.get("total") if isinstance(parameters, Mapping) else None

@@ -98,10 +98,9 @@ class RunSettings:
 
 def find_runs(paths: Sequence[str]) -> list[RunFolder]:
     """Return the runs in these folders, each once, and the jobs of their sweeps that have not begun."""
+    refuse_files(paths)
     runs: dict[Path, RunFolder] = {}
     for path in map(to_path, paths):
-        if path.is_file():
-            raise UserError(f"{path}: is a file. Fix: name the folder of a run or of a sweep")
         if not path.is_dir():
             raise UserError(f"{path}: no such folder")
         for run in _find_runs_under(path):
@@ -110,6 +109,13 @@ def find_runs(paths: Sequence[str]) -> list[RunFolder]:
         raise UserError(f"{', '.join(paths)}: no run there. Fix: name a folder with a summary.json or one above it")
     names = name_runs([run.folder for run in runs.values()], [run.overrides for run in runs.values()])
     return [replace(run, name=name) for run, name in zip(runs.values(), names, strict=True)]
+
+
+def refuse_files(paths: Sequence[str]) -> None:
+    """Raise UserError if a path is that of a file."""
+    for path in paths:
+        if to_path(path).is_file():
+            raise UserError(f"{path}: is a file. Fix: name the folder of a run or of a sweep")
 
 
 def _find_runs_under(path: Path) -> Iterator[RunFolder]:
@@ -230,17 +236,25 @@ def read_choices(folder: Path) -> dict[str, str]:
 
 
 def _read_waiting_jobs(sweep: Path) -> list[RunFolder]:
-    """Return the jobs of a sweep that have no folder yet; none if sweep.json is damaged."""
+    """Return the jobs of a sweep that have no folder; none if sweep.json is damaged."""
     try:
-        jobs = read_json(sweep / SWEEP)["jobs"]
-        waiting = [job for job in jobs if _is_folder_name(job["folder"]) and not (sweep / job["folder"]).is_dir()]
+        waiting = [job for name, job in read_sweep_jobs(sweep).items() if not (sweep / name).is_dir()]
         return [_read_waiting_job(sweep / job["folder"], str(job["status"]), job["overrides"]) for job in waiting]
-    except (UnreadableError, LookupError, OSError, TypeError):
+    except (LookupError, OSError, TypeError):
         return []
 
 
+def read_sweep_jobs(sweep: Path) -> dict[str, Any]:
+    """Return the jobs in sweep.json by the name of their folder; none if it is missing or damaged."""
+    try:
+        return {job["folder"]: job for job in read_json(sweep / SWEEP)["jobs"] if _is_folder_name(job["folder"])}
+    except (UnreadableError, LookupError, TypeError):
+        return {}
+
+
 def _read_waiting_job(folder: Path, status: str, given: Sequence[Any]) -> RunFolder:
-    summary, problem, overrides = {"status": status}, f"{status}: it has not begun", list(map(str, given))
+    reason = "it has not begun" if status in ("waiting", "running") else "its folder is gone"
+    summary, problem, overrides = {"status": status}, f"{status}: {reason}", list(map(str, given))
     return RunFolder(folder=folder, trained=folder, summary=summary, problem=problem, overrides=overrides, tests=[])
 
 

@@ -3,7 +3,7 @@
 The scripts draw the charts as SVG, because lines, intervals and parallel axes need only 22 kB. Plotly would add 4.8 MB
 to every page, and draws parallel axes with WebGL, which a keyboard or a screen reader cannot use. Vega and Bokeh build
 scripts from strings, which the content security policy of the page forbids. The policy permits the scripts of the page
-alone, by their digests, and no network.
+alone, by their digests, and no network; where the page is served, its server alone.
 """
 
 import base64
@@ -24,8 +24,8 @@ from nmt.system.files import dump_json
 WEB = Path(__file__).parents[2] / "web"
 SCRIPTS = (
     "elements.js", "layers.js", "heatmap.js", "text_diff.js", "charts.js", "line_chart.js", "interval_chart.js",
-    "parallel_chart.js", "page_data.js", "layout.js", "leaderboard.js", "lengths.js", "sentences.js",
-    "comparison.js",
+    "parallel_chart.js", "page_data.js", "layout.js", "leaderboard.js", "curves.js", "lengths.js",
+    "alignment_panel.js", "sentences.js", "jobs.js", "comparison.js", "live.js",
 )  # fmt: skip
 POLICY = (
     "default-src 'none'; script-src {digests}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
@@ -33,23 +33,28 @@ POLICY = (
 )
 
 
-def render_page(
+def collect_data(
     tables: dict[str, Any], compared: ComparedSystems, curves: Mapping[Path, Curves], alignments: dict[str, Any]
-) -> str:
-    """Return the page: the tables of compare.json, the runs with their curves, the sentences, the packed alignments."""
+) -> dict[str, Any]:
+    """Return the data of the page: the tables of compare.json, runs with their curves, sentences, packed alignments."""
     runs = [
         _describe_run(run, place, curves[run.folder])
         for place, system in enumerate(compared.systems)
         for run in system.members
     ]
-    data = {"tables": tables, "runs": runs, "sentences": _pack_sentences(compared), "alignments": alignments}
-    data["train_command"] = name_command("train")
+    return {"tables": tables, "runs": runs, "sentences": _pack_sentences(compared), "alignments": alignments}
+
+
+def render_page(data: Mapping[str, Any], *, is_served: bool = False) -> str:
+    """Return the page with this data, each under its name; a served page may connect to its server."""
+    data = {**data, "train_command": name_command("train")}
     scripts = [(WEB / name).read_text(encoding="utf-8") for name in SCRIPTS]
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     parts = {
         "styles": (WEB / "shared.css").read_text(encoding="utf-8"),
         "page_styles": (WEB / "comparison.css").read_text(encoding="utf-8"),
-        "policy": POLICY.format(digests=" ".join(f"'sha256-{digest}'" for digest in digests)),
+        "policy": POLICY.format(digests=" ".join(f"'sha256-{digest}'" for digest in digests))
+        + ("; connect-src 'self'" if is_served else ""),
         "data": "\n".join(
             f'<script id="data_{name}" type="application/json">{to_script_json(content)}</script>'
             for name, content in data.items()
