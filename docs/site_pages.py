@@ -1,13 +1,22 @@
-"""Pages of the site that are made from other files: the start page from README.md, all keys from conf/."""
+"""Pages of the site that are made from other files, and equations.
 
+The start page is made from README.md, the page of all keys from conf/. Equations are LaTeX, which GitHub typesets:
+```math blocks, and $`…`$ in a line. The site has them as MathML, which browsers draw without a script or a font.
+"""
+
+import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
+EQUATION = re.compile(
+    r'<pre><code class="language-math">(?P<block>.*?)</code></pre>|\$<code>(?P<inline>.*?)</code>\$', re.S
+)
 KEY = re.compile(r"^(?P<indent> *)(?P<key>[\w./]+|'[^']+'):(?P<value>(?: +[^#\s][^#]*?)?)(?: +# (?P<comment>.*))?$")
 
 
@@ -16,12 +25,22 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "CHANGELOG.md")}
     pages["CITATION.cff"] = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    pages["index.md"] = readme.replace("](docs/", "](").replace('src="docs/', 'src="')
+    pages["index.md"] = re.sub(r'(\]\(|src="|srcset=")docs/', r"\1", readme)
     pages["CONTRIBUTING.md"] = pages["CONTRIBUTING.md"].replace("](docs/", "](")
     pages["keys.md"] = "\n".join(describe_keys())
     for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
     return files
+
+
+def on_page_content(content: str, **_) -> str:
+    """Typeset the equations of a page."""
+    return EQUATION.sub(_typeset, content)
+
+
+def _typeset(equation: re.Match) -> str:
+    latex = equation["block"] or equation["inline"]
+    return convert(html.unescape(latex).strip(), display="block" if equation["block"] else "inline")
 
 
 def describe_keys() -> Iterator[str]:

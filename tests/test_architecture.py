@@ -14,7 +14,7 @@ FILES = sorted((ROOT / "nmt").rglob("*.py"))
 TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 LEVELS = {  # a room may import rooms of lower levels, and those of its own
     "errors": 0, "system": 1, "config": 2, "data": 3, "model": 3, "runs": 4, "search": 5, "translate": 6,
-    "evaluation": 7, "training": 7, "report": 8, "web": 8, "launch": 8, "api": 9, "cli": 9,
+    "evaluation": 7, "training": 7, "report": 8, "web": 8, "launch": 8, "share": 8, "api": 9, "cli": 9,
 }  # fmt: skip
 FRAGMENTS = re.compile(r"\s*(Of|What|Where|By|Or|Whether|Whom|Whose|Those|That|Who|Which)\b")
 COINED = {"said", "told", "found", "own", "wanted", "anew", "whole"}

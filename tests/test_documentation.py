@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from commands import ROOT, answer
+from readability import count_syllables, reading_ease, sentences, words
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
+HAND_WRITTEN = [path for path in DOCUMENTS if "results" not in path.parts]  # the results are written by studies/
+FIRST_PAGES = [ROOT / "README.md"]
+LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
 COMMAND = re.compile(r"^    (?:nmt-train|python train\.py) ((?:.*\\\n)*.*)$", re.M)
 # what a reader fills in, and what has no single configuration
 UNFINISHED = ("…", "FOLDER", "RUN", "OWNER", "mine", "my_project", "VALUE", "CHOICE", "--help", "--config-dir", "--cfg")
@@ -40,15 +43,71 @@ def test_the_first_page_is_short():
     assert max(map(len, lines)) <= 100
 
 
-@pytest.mark.slow
-def test_the_site_is_built_and_has_every_key(tmp_path):
-    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+@pytest.mark.parametrize("document", HAND_WRITTEN, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_sentence_has_more_than_thirty_words(document):
+    found = sentences(document.read_text(encoding="utf-8"))
+    assert [sentence for sentence in found if len(words(sentence)) > 30] == []
+
+
+@pytest.mark.parametrize("document", FIRST_PAGES, ids=lambda path: path.name)
+def test_first_pages_are_easy_to_read(document):
+    assert reading_ease(document.read_text(encoding="utf-8")) > 50
+
+
+def test_sentences_are_those_of_paragraphs_and_items():
+    page = "# A heading\n\nTwo `a b`. Run\n[it](x.md) now:\n\n    code. More code.\n\n"
+    page += "- First. `Second` one\n  goes on.\n\n| a. B. |\n"
+    assert sentences(page) == ["Two Code.", "Run it now:", "First.", "Code one goes on."]
+    assert words("BLEU of 0.5, p < 0.05: it's all") == ["BLEU", "of", "0.5", "p", "0.05", "it's", "all"]
+
+
+@pytest.mark.parametrize(
+    ("word", "count"),
+    [
+        ("the", 1),
+        ("make", 1),
+        ("table", 2),
+        ("trained", 1),
+        ("started", 2),
+        ("attention", 3),
+        ("words", 1),
+        ("BLEU", 1),
+    ],
+)
+def test_syllables_are_counted(word, count):
+    assert count_syllables(word) == count
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr  # strict: a broken link is an error
-    page = (tmp_path / "keys.html").read_text(encoding="utf-8")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("the site")
+def test_the_site_has_every_key_and_typeset_equations(site):
+    page = (site / "keys.html").read_text(encoding="utf-8")
     for key in ("length_penalty", "vocabulary.minimum_count", "graphs", "spike"):
         assert f"{key}</code>" in page
-    assert (tmp_path / "results" / "multi30k_ende.html").is_file()
+    assert (site / "results" / "multi30k_ende.html").is_file()
+    equations = (site / "concepts.html").read_text(encoding="utf-8")
+    assert equations.count("<math") == len(re.findall(r"```math|\$`", (ROOT / "docs" / "concepts.md").read_text()))
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("the site")
+def test_search_works_from_the_disk_without_a_network(site, browser):
+    page, requests = browser.new_page(viewport={"width": 1400, "height": 900}), []
+    page.on("request", lambda request: requests.append(request.url))
+    for query, name in (("local-p", "mechanisms"), ("resume", "experiments"), ("BLEU", "evaluation")):
+        page.goto((site / "index.html").as_uri())
+        page.fill("[data-md-component=search-query]", query)
+        page.wait_for_selector(f".md-search-result__link[href*='{name}.html']", state="attached")
+    assert [url for url in requests if url.startswith("http")] == []
 
 
 def commands() -> list[str]:

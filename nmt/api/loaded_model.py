@@ -13,12 +13,14 @@ from nmt.data.parallel_text import SentencePair
 from nmt.errors import ConfigurationError, DataError, UserError, did_you_mean
 from nmt.evaluation.forced_scoring import ScoredTranslation, score_translations
 from nmt.evaluation.text_scores import score_text
+from nmt.share.export import export_model, push_model
+from nmt.system.files import to_path
 from nmt.translate import text_translator
 from nmt.translate.loading import SEARCH_KEYS, build_search, load_translator
 from nmt.translate.unknown_words import make_replacer
 
 # keys of translate.yaml
-LOADING_KEYS = ("device", "threads", "int8", "candidates", "matmul_precision", "weights", "average")
+LOADING_KEYS = ("device", "threads", "int8", "candidates", "matmul_precision", "weights", "average", "trust")
 CALL_KEYS = (*(key for key in SEARCH_KEYS if key != "nbest"), "unknown", "longest_line", "batch_size")
 
 
@@ -26,10 +28,11 @@ def load(*runs: str | os.PathLike[str], user_dir: str | os.PathLike[str] | None 
     """Load a trained model.
 
     Args:
-        runs: The folder of a run, or a checkpoint; several are an ensemble.
+        runs: The folder of a run, a checkpoint, or a model on the Hugging Face hub: hf:OWNER/NAME or
+            hf:OWNER/NAME@REVISION. Several are an ensemble.
         user_dir: The folder of your own classes, if the runs use any.
-        settings: Settings of conf/translate.yaml: `device`, `threads`, `int8`, `candidates`, `matmul_precision`, and
-            for an ensemble `weights` and `average`.
+        settings: Settings of conf/translate.yaml: `device`, `threads`, `int8`, `candidates`, `matmul_precision`,
+            `trust`, and for an ensemble `weights` and `average`.
     """
     if not runs:
         raise UserError("load(): no run is given. Fix: load('outputs/…/RUN')")
@@ -127,6 +130,19 @@ class Model:
             name: score.score
             for name, score in score_text(texts, sets, language=data.target.language, **data.score).items()
         }
+
+    def export(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model to a new folder that can be shared: weights, settings, vocabularies and a model card."""
+        export_model(self._name_checkpoint("export()"), to_path(folder), user_dir=self._settings.user_dir)
+
+    def push(self, name: str) -> str:
+        """Upload the model to the Hugging Face hub as hf:OWNER/NAME, and return its address."""
+        return push_model(self._name_checkpoint("push()"), name, self._settings.user_dir)
+
+    def _name_checkpoint(self, call: str) -> str:
+        if len(self._runs) > 1:
+            raise UserError(f"{call}: this is an ensemble. Fix: load one run at a time")
+        return str(self._runs[0].checkpoint)
 
     def __repr__(self) -> str:
         return f"load({', '.join(repr(str(folder)) for folder in self.folders)})"

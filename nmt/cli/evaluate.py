@@ -1,10 +1,11 @@
-"""Evaluate runs, or score files: one of five tasks.
+"""Evaluate runs, score files, or share the model of a run: one of six tasks.
 
     python evaluate.py RUN … [data.test=NAME] [KEY=VALUE …]
     python evaluate.py RUN 'score=[SOURCE,TARGET]'
     python evaluate.py RUN 'rescore=[SOURCE,NBEST]' [rescore_weight=1]
     python evaluate.py links=FILE gold=FILE
     python evaluate.py hypotheses=FILE reference=FILE
+    python evaluate.py RUN export=NEW_FOLDER [push=hf:OWNER/NAME]
 
 RUN is the folder of a run, or one of its checkpoints: multirun/first/* names all runs of a sweep. run=RUN means the
 same, and 'runs=[RUN,RUN]' is an ensemble.
@@ -16,6 +17,8 @@ same, and 'runs=[RUN,RUN]' is an ensemble.
    log-probability per word, and together = score + rescore_weight · mean.
 4. Print the alignment error rate of any aligner's links.
 5. Print the scores of any system's translations.
+6. Write the model to a new folder with a model card, which holds the scores of task 1. push= uploads it to the
+   Hugging Face hub. NEW_FOLDER and hf:OWNER/NAME are then runs too.
 
 The keys most often used:
 
@@ -30,6 +33,7 @@ The keys most often used:
 
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
@@ -131,6 +135,23 @@ def print_rescored(settings: DictConfig, _: list[str]) -> None:
     print_lines(rescore(load_translator(settings)[1], settings))
 
 
+def share_model(settings: DictConfig, _: list[str]) -> None:
+    """Write a run's model to a folder, and upload it."""
+    from nmt.share.export import export_model, push_model
+
+    for key in ("export", "push"):
+        if settings[key] is not None and settings.run is None:
+            raise ConfigurationError(f"{key}={settings[key]}: which model? Fix: run=FOLDER, one run at a time")
+    run = settings.run
+    if settings.export is not None:
+        export_model(run, Path(settings.export), settings.push, settings.user_dir)
+        print(f"{settings.export}: the model; its card README.md lacks the licence, which is yours to choose")
+        run = settings.export
+    if settings.push is not None:
+        address = push_model(run, settings.push, settings.user_dir)
+        print(f"uploaded: {address} (a new model is private until you change it there)")
+
+
 def print_link_scores(settings: DictConfig, _: list[str]) -> None:
     """Print the scores of an aligner's links."""
     from nmt.evaluation.link_files import score_links
@@ -151,6 +172,7 @@ TASKS = {  # keys that start a task; without any of them a test set is evaluated
     ("rescore",): print_rescored,
     ("links", "gold"): print_link_scores,
     ("hypotheses", "reference"): print_hypothesis_scores,
+    ("export", "push"): share_model,
 }
 
 

@@ -13,6 +13,7 @@ from hydra.types import RunMode
 from nmt.cli.new_folder import remove_new_folders
 from nmt.config.explain import SHOW_TRACEBACK, explain, find_explanation
 from nmt.runs.folder import restore_composition
+from nmt.system.signals import END_SIGNALS, raise_on_signals
 
 
 def exit_with_one_line_errors(command: Callable[[], None]) -> Callable[[], None]:
@@ -20,10 +21,14 @@ def exit_with_one_line_errors(command: Callable[[], None]) -> Callable[[], None]
 
     @functools.wraps(command)
     def guarded() -> None:
+        _open_closed_streams()
         if SHOW_TRACEBACK:
             return command()
         try:
-            return command()
+            with raise_on_signals(
+                _exit, *END_SIGNALS
+            ):  # so that temporary files and processes of a command end with it
+                return command()
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             sys.exit(130)
@@ -35,6 +40,17 @@ def exit_with_one_line_errors(command: Callable[[], None]) -> Callable[[], None]
             sys.exit(f"error: {explain(error)}")
 
     return guarded
+
+
+def _open_closed_streams() -> None:
+    """Open streams that the caller has closed, because libraries read and write them."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 – until the process ends
+
+
+def _exit(number: int) -> SystemExit:
+    return SystemExit(128 + number)
 
 
 @contextmanager

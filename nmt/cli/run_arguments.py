@@ -10,13 +10,14 @@ from nmt.config.overrides import expand_home
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
 from nmt.runs.folder import SWEEP
+from nmt.system.hub import is_hub_name
 
 
 def split_runs(command: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the runs among the arguments of a command, and the other arguments.
 
-    A run is an existing folder or .ckpt file; its name may contain = and a comma. The files beside a sweep's jobs are
-    left out, because `multirun/first/*` names them too.
+    A run is hf:OWNER/NAME, or an existing folder or .ckpt file, whose name may contain = and a comma. The files beside
+    a sweep's jobs are left out, because `multirun/first/*` names them too.
     """
     keys = load_defaults(command).keys()
     runs, others = [], []
@@ -27,7 +28,9 @@ def split_runs(command: str, arguments: Sequence[str]) -> tuple[list[str], list[
             raise ConfigurationError(
                 f"{argument}: is a key, and also a file or folder here. Fix: ./{argument} names the run"
             )
-        if (is_pair and key in keys) or not os.path.exists(path):
+        if is_hub_name(argument):
+            runs.append(argument)
+        elif (is_pair and key in keys) or not os.path.exists(path):
             others.append(argument)
         elif os.path.isdir(path) or path.endswith(".ckpt"):
             runs.append(path)

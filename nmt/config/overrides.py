@@ -14,8 +14,8 @@ from nmt.errors import ConfigurationError
 
 MULTIRUN = {"-m", "--multirun"}
 # Keys of evaluate.py, translate.py and compare.py whose values are paths or names; data.…NAME is the end of a key
-PATHS = {"run", "user_dir", "input", "output", "prefixes", "links", "gold", "hypotheses", "baseline", "test"}
-PATHS |= {f"data.…{name}" for name in ("dir", "cache", "path", "test")}
+PATHS = {"run", "user_dir", "input", "output", "export", "push", "prefixes", "links", "gold", "hypotheses", "baseline"}
+PATHS |= {"test", *(f"data.…{name}" for name in ("dir", "cache", "path", "test"))}
 LISTS_OF_PATHS = {"runs", "score", "rescore", "reference"}
 LISTS_OF_PATHS |= {f"data.…{name}" for name in ("source", "target", "alignments", "references")}
 ITEM_OF_LIST = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,]*?)\s*(?:,|$)""")

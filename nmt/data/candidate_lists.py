@@ -18,6 +18,7 @@ from nmt.data.vocabulary import SPECIAL
 from nmt.errors import ConfigurationError, DataError
 from nmt.system.files import atomic_write
 from nmt.system.locks import lock_file
+from nmt.system.safe_files import check_regular
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ class Candidates:
     def load(cls, path: Path) -> "Candidates":
         """Read and check an .npz file."""
         try:
+            check_regular(path)
             with np.load(path, allow_pickle=False) as stored:
                 lists = [stored[name] for name in ("frequent", "offsets", "translations")]
             _check_lists(*lists)

@@ -31,6 +31,7 @@ from nmt.system.locks import lock_file
 
 log = logging.getLogger(__name__)
 
+FIX = "Fix: data.cache=FOLDER, or set NMT_CACHE in the environment"
 FORMAT = 4  # of the cache entries; raise it when their content changes
 
 
@@ -129,14 +130,19 @@ def prepare(
     folder = cache / key
     # all checksums are compared, because that is cheap: the ids are smaller than the texts, which each start digests
     if find_damage(folder):
-        check_writable(cache, f"data.cache={cache}", ". Fix: data.cache=FOLDER, or set NMT_CACHE in the environment")
+        check_writable(cache, f"data.cache={cache}", f". {FIX}")
         cache.mkdir(parents=True, exist_ok=True)
         message = f"another process prepares these texts in {folder}; waiting for it"
         with lock_file(cache / f"{key}.lock", message=message):
             if damage := find_damage(folder):  # another process may have written it meanwhile
                 if folder.exists():
                     log.warning("%s: %s, so this entry of the corpus cache is prepared again", folder, damage)
-                _write_entry(folder, settings, train, valid, tests, preprocessing, vocabulary, given)
+                try:
+                    _write_entry(folder, settings, train, valid, tests, preprocessing, vocabulary, given)
+                except PermissionError as error:  # of a draft or a damaged entry of another user
+                    raise ConfigurationError(
+                        f"data.cache={cache}: {error.filename} belongs to another user. {FIX}"
+                    ) from error
     return PreparedCorpus(folder, preprocessing)
 
 
@@ -163,7 +169,8 @@ def _write_entry(
     given: tuple[Vocabulary, Vocabulary] | None,
 ) -> None:
     draft = folder.with_name(f"{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)  # because a killed process may have left one
+    if draft.exists():  # because a killed process may have left one
+        shutil.rmtree(draft)
     draft.mkdir()
     try:
         with PreprocessPool(preprocessing) as pool:
@@ -197,7 +204,8 @@ def _write_entry(
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    shutil.rmtree(folder, ignore_errors=True)  # a damaged entry
+    if folder.exists():  # a damaged entry
+        shutil.rmtree(folder)
     draft.rename(folder)
     sync(folder.parent)
 

@@ -14,14 +14,17 @@ from nmt.data.candidate_lists import Candidates, load_or_learn_candidates
 from nmt.data.corpus_cache import PreparedCorpus, prepare
 from nmt.data.corpus_report import report_corpus
 from nmt.data.given_links import GivenLinks
+from nmt.data.named_files import Permission, remember
 from nmt.data.parallel_text import Pairs, Sides, identify_files, list_files
 from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
 from nmt.data.vocabulary import check_kind, read_vocabularies
 from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
-from nmt.system.files import to_path
+from nmt.system.files import cache_folder, to_path
 
 log = logging.getLogger(__name__)
+
+FOLDERS_OF_A_RUN = ("checkpoints", "wandb", "tensorboard")  # in which no results are written
 
 
 class TranslationData(LightningDataModule):
@@ -66,9 +69,10 @@ class TranslationData(LightningDataModule):
             raise ConfigurationError(f"data.max_length={max_length}: must be at least 1, or null for no limit")
         self.max_length, self.source_end, self.seed = max_length, source_end, seed
         self.plan, self.valid_plan = batches, valid_batches
-        self.cache = to_path(cache)
+        self.cache = to_path(cache) if cache else cache_folder()  # because NMT_CACHE may be empty
         self.candidates = candidates
         self.prepared: PreparedCorpus | None = None
+        self.permission: Permission | None = None  # None: the user's own settings, which may name any file
         self.links: GivenLinks | None = None  # of the training text, once they are read
 
     def prepare(self) -> PreparedCorpus:
@@ -125,7 +129,7 @@ class TranslationData(LightningDataModule):
         """Return the name and the pairs of a test set; `valid` is one too, and `data.test` the default."""
         name = str(name or self.test or "valid")
         # because a stored run must not name other places to write to
-        if name in (".", "..") or set(name) & set("/\\\0"):
+        if name in FOLDERS_OF_A_RUN or name.startswith(".") or set(name) & set("/\\\0"):
             raise ConfigurationError(
                 f"data.test={name!r}: not a valid name for a folder of the run. Fix: use letters and digits"
             )
@@ -180,9 +184,13 @@ class TranslationData(LightningDataModule):
     def _read(self, key: str, arguments: Mapping) -> Pairs:
         self._check_arguments(key, arguments)
         try:
-            return self.reader(**arguments)
+            pairs = self.reader(**arguments)
         except ValueError as error:
             raise ConfigurationError(f"data.{key}: {first_line(error)}") from error
+        if self.permission:
+            self.permission.check(key, pairs.places())
+        remember(pairs.places())
+        return pairs
 
     def _check_arguments(self, key: str, arguments: Mapping) -> None:
         parameters = inspect.signature(self.reader).parameters

@@ -5,11 +5,12 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
+from nmt.data.named_files import Place
 from nmt.data.parallel_text import Pairs, SentencePair
 from nmt.data.text_files import file_identity
 from nmt.errors import ConfigurationError, DataError, first_line, require_packages
 
-FORMATS = ("csv", "json", "pandas", "parquet", "arrow", "text", "xml")  # file formats that `datasets` reads
+FORMATS = ("csv", "json", "parquet", "arrow", "text", "xml")  # file formats that `datasets` reads
 
 
 class HubPairs(Pairs):
@@ -44,10 +45,20 @@ class HubPairs(Pairs):
             raise ConfigurationError(
                 "data.reader.path must be given. Fix: data.reader.path=OWNER/NAME, or a format such as parquet or json"
             )
+        if path == "pandas":
+            raise ConfigurationError(
+                "data.reader.path=pandas: refused, because a pickle can run any code. Fix: save the data as parquet, "
+                "and data.reader.path=parquet"
+            )
         self.split, self.path, self.name, self.revision = split, path, name, revision
         files = data_files if isinstance(data_files, Mapping) else {"train": data_files} if data_files else {}
         self.data_files = {key: [value] if isinstance(value, str) else list(value) for key, value in files.items()}
         self.streaming, self.column, self.source, self.target = streaming, column, source, target
+
+    def places(self) -> list[Place]:
+        """Return the data set, unless it is a format, and its files."""
+        files = [file for files in self.data_files.values() for file in files]
+        return files if self.path in FORMATS else [self.path, *files]
 
     def identity(self) -> object:
         """Identify local files by their content, a data set of the hub by its name, revision and file names."""

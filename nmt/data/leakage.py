@@ -56,6 +56,6 @@ class LeakSearch:
         source, target = ({word for line in lines for word in line.split()} for lines in sides)
         of_source, of_target = self.training_words
         return all(
-            len(words & other) - len(words & own) > CLEAR_DIFFERENCE * len(words)
-            for words, own, other in ((source, of_source, of_target), (target, of_target, of_source))
+            len(words & opposite) - len(words & same) > CLEAR_DIFFERENCE * len(words)
+            for words, same, opposite in ((source, of_source, of_target), (target, of_target, of_source))
         )

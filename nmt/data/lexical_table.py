@@ -23,8 +23,11 @@ ALIGNER = "sil-thot==3.5.3"
 
 # benchmarks/aligners.py compares ways to link words and to count links; this one was best.
 ALIGN = """
+import os
 import sys
 from thot import alignment
+
+parent = os.getppid()
 
 def train(source, target):
     model = alignment.EflomalAlignmentModel()
@@ -34,6 +37,8 @@ def train(source, target):
     model.start_training()
     for _ in range(model.scheduled_iterations):
         model.train()
+        if os.getppid() != parent:
+            sys.exit("the process that waited for the links was killed")
     model.end_training()
     return model
 

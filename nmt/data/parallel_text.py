@@ -5,6 +5,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from nmt.data.named_files import Place
 from nmt.data.text_files import file_identity, read_lines, read_parallel_lines
 from nmt.data.word_alignments import Gold, read_gold_file
 from nmt.errors import DataError
@@ -38,6 +39,10 @@ class Pairs:
 
     def identity(self) -> object:
         """Return a JSON value that changes when the content changes."""
+        raise NotImplementedError
+
+    def places(self) -> list[Place]:
+        """Return the files, and the names or addresses of data sets, that it reads."""
         raise NotImplementedError
 
     def further_references(self) -> list[list[str]]:
@@ -84,6 +89,10 @@ class FilePairs(Pairs):
         self.empty_side, self.count, self.alignments_base = empty_side, count, alignments_base
         self.alignments = list_files("alignments", alignments) if alignments else []
         self.references = list_files("references", references) if references else []
+
+    def places(self) -> list[Place]:
+        """Return all its files."""
+        return [*self.source, *self.target, *self.references, *self.alignments]
 
     def identity(self) -> object:
         """Return the digests of all files with text."""

@@ -1,12 +1,16 @@
 """Preprocess sentence pairs in several processes."""
 
 import multiprocessing
+import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 from nmt.data.parallel_text import SentencePair, Sides
 from nmt.data.text_files import split_into_blocks
+from nmt.errors import DataError
 from nmt.system.hardware import available_cores
 
 BLOCK = 4096  # pairs sent to a process at once
@@ -23,7 +27,7 @@ class PreprocessPool:
     def __enter__(self) -> "PreprocessPool":
         if any(side.tokenizer != "none" or side.normalize for side in self.preprocessing):
             context = multiprocessing.get_context("spawn")  # because a fork would copy locks that threads hold
-            self.pool = ProcessPoolExecutor(self.cores, mp_context=context)
+            self.pool = ProcessPoolExecutor(self.cores, mp_context=context, initializer=_end_with_parent)
         return self
 
     def __exit__(self, *_) -> None:
@@ -41,9 +45,29 @@ class PreprocessPool:
         for block in blocks:
             waiting.append(self.pool.submit(_preprocess_block, self.preprocessing, block))
             if len(waiting) > 2 * self.cores:
-                yield from waiting.popleft().result()
+                yield from self._result(waiting.popleft())
         for future in waiting:
-            yield from future.result()
+            yield from self._result(future)
+
+    @staticmethod
+    def _result(block: Future) -> list[SentencePair]:
+        try:
+            return block.result()
+        except BrokenProcessPool:
+            raise DataError(
+                "a process that preprocesses text was killed, perhaps because memory was short. Fix: give the same "
+                "command again"
+            ) from None
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is killed; the pool's queue would keep it waiting for ever."""
+
+    def wait() -> None:
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _preprocess_block(preprocessing: Sides, block: list[SentencePair]) -> list[SentencePair]:

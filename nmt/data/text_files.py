@@ -146,4 +146,7 @@ def file_identity(path: Path) -> str:
     except FileNotFoundError:
         raise NoFileError(path) from None
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(
+            f"{path}: cannot be read ({reason}). Fix: name a regular file, because it is read more than once"
+        ) from None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import cached_property
 
+from nmt.data.named_files import Place
 from nmt.data.parallel_text import Pairs, SentencePair
 from nmt.data.toy_language import SPLITS, VERSION, ToyLanguage
 from nmt.data.word_alignments import Gold
@@ -22,6 +23,10 @@ class ToyPairs(Pairs):
     def language(self) -> ToyLanguage:
         """The generator."""
         return ToyLanguage(seed=self.seed)
+
+    def places(self) -> list[Place]:
+        """Return none, because the language is generated."""
+        return []
 
     def identity(self) -> object:
         """Return the arguments and the version of the generator."""

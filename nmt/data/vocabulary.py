@@ -1,6 +1,7 @@
 """Vocabularies of words, BPE or unigram pieces, learned and stored by the `tokenizers` library as tokenizer.json."""
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -11,10 +12,15 @@ import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from nmt.errors import ConfigurationError, DataError, did_you_mean, first_line
+from nmt.system.hub import download, is_hub_name
+
+log = logging.getLogger(__name__)
 
 PAD, UNKNOWN, START, END = range(4)
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 WORD_END = "</w>"  # ends the last BPE piece of a word
+TOKENIZERS = ("source.tokenizer.json", "target.tokenizer.json")  # files in a run's folder
+TOKENIZER_BYTES = 1 << 28  # of such a file on the hub
 WORD_START = "▁"  # begins the first unigram piece of a word
 LETTER_STEP = 0.0001  # of the library's scores of letters
 
@@ -41,7 +47,10 @@ class Vocabulary:
                 f"data.vocabulary.size={size}: must be above {len(SPECIAL)}, the number of special symbols"
             )
         check_kind(kind)
-        return cls(KINDS[kind](blocks, size, minimum_count))
+        vocabulary = cls(KINDS[kind](blocks, size, minimum_count))
+        if len(vocabulary) > size:
+            log.warning("data.vocabulary.size=%d: the letters of the text alone make %d pieces", size, len(vocabulary))
+        return vocabulary
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
@@ -147,9 +156,15 @@ def check_kind(kind: str) -> None:
 
 
 def read_vocabularies(run: Path) -> tuple[Vocabulary, Vocabulary]:
-    """Return the vocabularies of a run, source and target; `run` is its folder, or one of its checkpoints."""
+    """Return the vocabularies of a run, source and target.
+
+    Args:
+        run: Its folder, one of its checkpoints, or the name of a model on the hub.
+    """
+    if is_hub_name(str(run)):
+        run = download(str(run), dict.fromkeys(TOKENIZERS, TOKENIZER_BYTES), TOKENIZERS)
     folder = run if run.is_dir() else run.parent.parent
-    files = [folder / f"{side}.tokenizer.json" for side in ("source", "target")]
+    files = [folder / name for name in TOKENIZERS]
     if missing := [file.name for file in files if not file.is_file()]:
         raise ConfigurationError(f"data.vocabulary.run={run}: has no {missing[0]}. Fix: name a trained run")
     source, target = map(Vocabulary.load, files)

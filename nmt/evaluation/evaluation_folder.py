@@ -13,6 +13,7 @@ from nmt.config.resolvers import folder_name
 from nmt.runs.folder import SCORES
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
+from nmt.system.hub import PREFIX, is_hub_name
 from nmt.system.safe_files import UnreadableError, read_json
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ def choose_folder(runs: list[TrainedRun], settings: DictConfig, test: str, how: 
     """
     if settings.output is not None:
         return Path(str(settings.output)) / test
+    if is_hub_name(str(settings.run)):  # because the folder of such a run is the hub's cache
+        return Path("outputs") / "hub" / settings.run.removeprefix(PREFIX) / name_evaluation(test, how, runs[0])
     if len(runs) == 1:
         return runs[0].folder / name_evaluation(test, how, runs[0])
     identity = [*(str(run.checkpoint.absolute()) for run in runs), str(settings.weights), settings.average]

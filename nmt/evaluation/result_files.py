@@ -1,8 +1,9 @@
 """Write the results of an evaluation: translations, alignments and scores."""
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ TRACES, MECHANISM = "traces.npz", "mechanism.json"
 OPTIONAL = (  # files from an earlier evaluation
     FORCED_LINKS, FORCED_ALIGNMENTS, TRACES, MECHANISM, "mechanism.html", "alignment_*.png"
 )  # fmt: skip
+DRAFT = ".draft"  # the folder of files that are being written
 DRAWN = 3  # translations on the page of the mechanism
 LARGEST = float(np.finfo(np.float16).max)
 
@@ -54,8 +56,7 @@ def write_results(
     references = zip(*test.references, strict=True)
     message = f"{folder}: another process writes its results there; waiting for it"
     folder.mkdir(parents=True, exist_ok=True)
-    with lock_file(folder / LOCK, message=message), TemporaryDirectory(dir=folder, prefix=".") as drafts:
-        draft = Path(drafts)
+    with lock_file(folder / LOCK, message=message), _make_draft(folder / DRAFT) as draft:
         _write_lines(draft / "hypotheses.txt", translated.texts)
         _write_lines(draft / "links.txt", links)
         if alignments:
@@ -78,6 +79,17 @@ def write_results(
             old.unlink(missing_ok=True)
         for path in sorted(draft.iterdir(), key=lambda path: path.name == SCORES):
             path.replace(folder / path.name)
+
+
+@contextmanager
+def _make_draft(draft: Path) -> Iterator[Path]:
+    """Yield a new folder, and remove it at the end; a killed process may have left it."""
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def name_heatmap(number: int) -> str:

@@ -10,6 +10,7 @@ import torch
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from nmt.config.schema import load_defaults
+from nmt.errors import ConfigurationError
 from nmt.evaluation.attention_alignment import AlignmentScores, score_forced_alignments
 from nmt.evaluation.bleu import bleu_metric
 from nmt.evaluation.evaluation_folder import choose_folder, keep_other_settings
@@ -73,6 +74,8 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
         replace_unknown = make_replacer(runs[0], unknown, data_overrides)
     how = _describe_settings(runs, search, settings, unknown)
     folder = choose_folder(runs, settings, test.name, how)
+    if folder.is_symlink():  # a run from somebody else must not choose where files are replaced
+        raise ConfigurationError(f"{folder}: is a link to another folder. Fix: output=FOLDER writes the results there")
     check_writable(folder, str(folder), ". Fix: output=FOLDER writes the results elsewhere")
     alignments = _score_alignments(translator, test, settings, search)
     traces = settings.traces or settings.mechanism

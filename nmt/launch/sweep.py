@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from nmt.runs.code_fingerprint import is_of_this_code
-from nmt.runs.folder import METRICS, SWEEP, read_metrics
+from nmt.runs.folder import LOCK, METRICS, SWEEP, read_metrics
 from nmt.runs.job import Job, end_process_group, stop
 from nmt.system.files import write_json
 from nmt.system.hardware import available_cores
+from nmt.system.locks import is_locked
 from nmt.system.signals import END_SIGNALS, raise_on_signals
 from nmt.system.slurm import TIME_WARNING, requeue, warning_signals
 
@@ -109,6 +110,10 @@ class Sweep:
             return
         job.folder.mkdir(parents=True, exist_ok=True)
         slot.number, slot.summary_before = number, job.summary()
+        if is_locked(job.folder / LOCK):  # by the job of a sweep that was killed
+            log.info(
+                "job %d of %d: another process trains in %s; waiting for it", number + 1, len(self.jobs), job.folder
+            )
         if len(self.slots) > 1:  # a single job writes to the terminal
             slot.output = (job.folder / "output.log").open("a", encoding="utf-8")
         slot.process = job.start(output=slot.output, environment=slot.environment)
@@ -191,6 +196,8 @@ def _outcome(job: Job, before: Mapping[str, Any], exit_status: int, output: Path
         return "interrupted", f"killed by {signal.Signals(-exit_status).name}"
     if summary.get("status") in ("failed", "interrupted") and summary != before:
         return summary["status"], summary.get("error") or f"exit status {exit_status}"
+    if exit_status - 128 in END_SIGNALS:  # before the run began to write a summary
+        return "interrupted", f"stopped by {signal.Signals(exit_status - 128).name}"
     return "failed", (output and _last_line(output)) or f"exit status {exit_status}"
 
 

@@ -13,8 +13,11 @@ import torch
 from torch import Tensor
 
 from nmt.errors import CheckpointError, UserError, first_line
-from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, SWEEP, read_summary
+from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, SWEEP, WEIGHTS, read_summary
+from nmt.runs.shared_model import MOST_BYTES, NEEDED, read_model
 from nmt.system.files import atomic_write, sync, to_path
+from nmt.system.hub import download, is_hub_name
+from nmt.system.safe_files import check_regular
 
 SHOWN = 4  # entries in an error message
 FIX = f"Fix: name a checkpoint of this project, such as RUN/{CHECKPOINTS}/{BEST}"
@@ -60,12 +63,15 @@ class CheckpointContent(TypedDict, total=False):
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint (see CheckpointContent) onto the CPU.
+    """Read a checkpoint (see CheckpointContent) onto the CPU; also the weights of a shared model, with its folder.
 
     Raises:
         CheckpointError: there is none, it is damaged, or it is not of this project.
     """
+    if path.name == WEIGHTS:
+        return read_model(path.parent)
     try:
+        check_regular(path)
         _check_integrity(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -75,7 +81,11 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: is a folder. Fix: name a checkpoint, such as {file}") from None
     except Exception as error:
         is_foreign = isinstance(error, pickle.UnpicklingError)
-        reason = "it holds more than tensors and plain containers" if is_foreign else first_line(error)
+        reason = (
+            "it holds more than tensors and plain containers"
+            if is_foreign
+            else getattr(error, "strerror", None) or first_line(error)
+        )
         others = sorted(other.name for other in path.parent.glob("*.ckpt") if other != path)
         hint = f"; beside it there is {', '.join(others)}" if others else f". {FIX}"
         raise CheckpointError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error
@@ -121,7 +131,13 @@ def save_checkpoint(content: Mapping[str, Any], path: Path, before: Path | None 
 
 
 def locate_checkpoint(path: Path) -> tuple[Path, Path]:
-    """Return a run's folder and a checkpoint of it, the best where only the folder is named."""
+    """Return a run's folder and a checkpoint of it, the best where only the folder is named.
+
+    Args:
+        path: a run's folder, a checkpoint, the folder of a shared model, or hf:OWNER/NAME.
+    """
+    if is_hub_name(str(path)):
+        path = download(str(path), MOST_BYTES, NEEDED)
     path = to_path(path)
     if path.is_file():
         folder = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
@@ -131,6 +147,8 @@ def locate_checkpoint(path: Path) -> tuple[Path, Path]:
     for name in (BEST, LAST, PREVIOUS):
         if (checkpoint := path / CHECKPOINTS / name).is_file():
             return path, checkpoint
+    if (path / WEIGHTS).exists():
+        return path, path / WEIGHTS
     if read_summary(path).get("status") == "completed":
         raise UserError(f"run={path}: is completed, but has no checkpoints: they were deleted, or not restored")
     if (path / SWEEP).is_file():

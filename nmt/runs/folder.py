@@ -5,11 +5,11 @@
     <test set>/{hypotheses.txt,sentences.jsonl,scores.json,alignments.npz,forced_alignments.npz,traces.npz}
     <test set>,<KEY=VALUE>,…/ has the same files, of an evaluation with other settings than the run's own
 
+A shared model's folder holds model.safetensors, config.json, README.md and the tokenizer files.
 A sweep's folder holds sweep.json and the folders of its jobs. Nothing here needs torch.
 """
 
 import csv
-import json
 import logging
 import shutil
 from collections.abc import Iterable, Mapping
@@ -19,25 +19,28 @@ from typing import Any
 
 from nmt.config.diff import is_within, override_key
 from nmt.system.checksums import CHECKSUMS, find_damage
+from nmt.system.safe_files import UnreadableError, check_regular, read_json
 
 log = logging.getLogger(__name__)
 
 CHECKPOINTS, BEST, LAST, PREVIOUS = "checkpoints", "best.ckpt", "last.ckpt", "previous.ckpt"
 COMPOSITION = ".hydra"  # as Hydra writes it; a copy lies beside the checkpoints
 CONFIG, OVERRIDES, CHOICES = f"{COMPOSITION}/config.yaml", f"{COMPOSITION}/overrides.yaml", f"{COMPOSITION}/hydra.yaml"
+LONGEST_ROW = 100_000  # characters of metrics.csv; a longer one is damaged, and more than the csv module reads
 METRICS, SUMMARY, SWEEP, SCORES = "metrics.csv", "summary.json", "sweep.json", "scores.json"
 LOCK = ".lock"  # of the training in a run's folder, and of the results in a test set's
 CANDIDATES, WORD_TABLE, SAMPLES = "candidates.npz", "word_table.tsv.gz", "valid_samples.json"
-UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of damaged JSON
+WEIGHTS, SETTINGS, CARD = "model.safetensors", "config.json", "README.md"  # of a shared model
+# of damaged JSON
+UNREADABLE = (UnreadableError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """Return a run's summary.json; empty if it is missing or damaged."""
     try:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        return read_json(folder / SUMMARY)
     except UNREADABLE:
         return {}
-    return summary if isinstance(summary, dict) else {}
 
 
 def has_checkpoint(folder: Path) -> bool:
@@ -48,7 +51,7 @@ def has_checkpoint(folder: Path) -> bool:
 def jobs_of(sweep: Path) -> set[Path]:
     """Return the folders of the jobs of a sweep's last command, from sweep.json; empty if it cannot be read."""
     try:
-        jobs = json.loads((sweep / SWEEP).read_text(encoding="utf-8"))["jobs"]
+        jobs = read_json(sweep / SWEEP)["jobs"]
         return {(sweep / job["folder"]).resolve() for job in jobs}
     except UNREADABLE:
         return set()
@@ -57,7 +60,7 @@ def jobs_of(sweep: Path) -> set[Path]:
 def read_job_names(sweep: Path) -> dict[str, str]:
     """Return the name of each job's folder, and what tells the job from the others; empty if it cannot be read."""
     try:
-        jobs = json.loads((sweep / SWEEP).read_text(encoding="utf-8"))["jobs"]
+        jobs = read_json(sweep / SWEEP)["jobs"]
         return {str(job["folder"]): str(job["name"]) for job in jobs}
     except UNREADABLE:
         return {}
@@ -66,15 +69,16 @@ def read_job_names(sweep: Path) -> dict[str, str]:
 def read_metrics(path: Path) -> list[dict[str, str]]:
     """Return the rows of a metrics.csv; none if there is no such file."""
     try:
+        check_regular(path)
         return parse_metrics(path.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
         return []
 
 
 def parse_metrics(text: str) -> list[dict[str, str]]:
-    """Return the rows of metrics.csv, without an unfinished last line and lines with zeros of a power failure."""
+    """Return the rows of metrics.csv, without an unfinished last line and damaged ones, as of a power failure."""
     complete, _, _ = text.rpartition("\n")
-    return list(csv.DictReader(line for line in complete.splitlines() if "\0" not in line))
+    return list(csv.DictReader(line for line in complete.splitlines() if "\0" not in line and len(line) < LONGEST_ROW))
 
 
 def name_of_test(test: Any) -> str:
@@ -108,7 +112,7 @@ def is_scored(folder: Path, test: str | None, unknown: str, search: Mapping[str,
 
 def _are_current(folder: Path, evaluation: str, test: str | None, unknown: str, search: Mapping[str, Any]) -> bool:
     try:
-        scores = json.loads((folder / evaluation / SCORES).read_text(encoding="utf-8"))
+        scores = read_json(folder / evaluation / SCORES)
         is_other_text = changes_of_test(test, scores.get("data_overrides", []))
         is_this_search = all(scores["search"].get(key) == value for key, value in search.items())
         is_current = not _has_newer_weights(folder, scores.get("members"))

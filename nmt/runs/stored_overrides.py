@@ -7,7 +7,8 @@ The folder of the user's code, user_dir, is never taken from them.
 
 import os
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from nmt.config.allowed_targets import walk
 from nmt.config.diff import override_key
 from nmt.config.overrides import quote_value, read_path
 from nmt.config.schema import load_setting_names
+from nmt.data.named_files import is_named
 from nmt.errors import UserError
 from nmt.runs.folder import OVERRIDES
 from nmt.system.safe_files import UnreadableError, read_yaml
@@ -33,6 +35,7 @@ REFUSED_KEYS = re.compile(
     r"|logger\.\w+\.(?!(?:project|group|tags|offline|artifacts)\b)"  # others say where results are sent
     r"|callbacks\..*(?:path|file)|data\..*cache|pretraining_folder"  # where files are written
 )
+FILE_KEYS = re.compile(r"data\.(?:dir|reader|train|valid|tests)\b")
 OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which the run was a job of
 
 
@@ -73,6 +76,15 @@ def _read_overrides(folder: Path) -> list[str]:
     return list(map(str, overrides))
 
 
+def find_typed(folder: str, overrides: Sequence[str]) -> dict[str, str]:
+    """Return the values of a command that repeats a run, without those of the run itself, by key."""
+    stored = _read_overrides(Path(folder)) if Path(folder).is_dir() else []  # it may be gone when its copy is resumed
+    typed = Counter(overrides) - Counter(stored)
+    parsed = OverridesParser.create().parse_overrides(list(typed.elements()))
+    values = (place for override in parsed for place in walk(override.value(), override.key_or_group))
+    return {key: str(value) for key, value in values}
+
+
 def _leave_out_user_dir(overrides: list[str], folder: Path, arguments: list[str]) -> list[str]:
     """Return the overrides without the folder of the user's code, which the command must name again."""
     named = [override for override in overrides if override_key(override) == "user_dir"]
@@ -111,8 +123,17 @@ def _is_harmless_value(key: str, value: Any) -> bool:
         return not text.startswith("/") and ".." not in text and "$" not in text
     if key.startswith("pretraining"):  # its references are resolved before its overrides are parsed
         is_override = key.startswith("pretraining.overrides")
-        return "$" not in text and (_is_harmless(text) if is_override else _is_choice(value))
+        return "$" not in text and (_is_harmless_to_stage(text) if is_override else _is_choice(value))
     return "$" not in _remove_references(text)
+
+
+def _is_harmless_to_stage(text: str) -> bool:
+    """True for a harmless override of a pretraining stage; its files must be named before, as no check follows."""
+    if not _is_harmless(text):
+        return False
+    override = OverridesParser.create().parse_override(text)
+    values = [value for key, value in walk(override.value(), override.key_or_group) if FILE_KEYS.match(key)]
+    return all(is_named(Path(value)) or is_named(value) for value in values if isinstance(value, str))
 
 
 def _remove_references(text: str) -> str:

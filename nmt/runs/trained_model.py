@@ -13,18 +13,20 @@ import hydra.utils
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because stored configurations use them
-from nmt.config.allowed_targets import check_references, check_targets
+from nmt.config.allowed_targets import check_references, check_targets, walk
 from nmt.config.overrides import read_dotlist
 from nmt.config.schema import check_section, load_defaults
 from nmt.config.user_dir import add_user_dir
 from nmt.data.candidate_lists import Candidates
 from nmt.data.lexical_table import LexicalTable, learn_lexical_table
+from nmt.data.named_files import Permission
 from nmt.data.parallel_text import SIDES, Sides
 from nmt.data.preprocessing import Language, Preprocessing
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.model.translator import Translator
 from nmt.runs.checkpoint_file import load_checkpoint, locate_checkpoint
+from nmt.runs.earlier_versions import update_settings
 from nmt.runs.folder import BEST, CANDIDATES, WORD_TABLE
 from nmt.system.files import to_path
 
@@ -33,17 +35,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FIX = "trust=true, if you trust the run; or type the file yourself: data.tests.NAME.source=FILE"
+
 
 class TrainedRun:
     """A run with its trained model, its languages and its settings.
 
     Args:
-        path: the folder of the run, or one of its checkpoints.
+        path: the folder of the run, one of its checkpoints, the folder of a shared model, or hf:OWNER/NAME.
         user_dir: the folder of the user's classes, as the command names it; what the run has stored does not count.
+        trust: True to read any file that its settings name.
     """
 
-    def __init__(self, path: str, user_dir: str | None = None):
-        self.user_dir = None if user_dir is None else add_user_dir(user_dir)
+    def __init__(self, path: str, user_dir: str | None = None, *, trust: bool = False):
+        self.user_dir, self.trust = None if user_dir is None else add_user_dir(user_dir), trust
         self.folder, self.checkpoint = locate_checkpoint(Path(str(path)))
         is_folder = not to_path(str(path)).is_file()
         self.own_checkpoint = self.checkpoint.name if is_folder else BEST  # which the folder alone would name
@@ -60,11 +65,13 @@ class TrainedRun:
 
     def _open(self, content: Mapping[str, Any]) -> None:
         record = content["nmt"]
-        check_references(record["config"])
-        self.config: DictConfig = OmegaConf.create(record["config"])
+        config = update_settings(record["config"])
+        check_references(config)
+        self.config: DictConfig = OmegaConf.create(config)
         self.search = self._read_search()
         self.unknown = str(record["config"].get("score_unknown") or "keep")  # treatment of unknown words in evaluations
         self.languages = Sides(*(self._language(side, record["vocabularies"][side]) for side in SIDES))
+        self._check_vocabulary_sizes()
         self.model = build_model(self.config, self.user_dir)
         weights = {
             name.removeprefix("model."): value
@@ -78,6 +85,12 @@ class TrainedRun:
         self.step = content["global_step"]
         if not isinstance(self.step, int):
             raise UserError(f"global_step={self.step!r}: is not a number of steps")
+
+    def _check_vocabulary_sizes(self) -> None:
+        for side, language in zip(SIDES, self.languages, strict=True):
+            size, words = self.config.model[f"{side}_vocabulary_size"], len(language.vocabulary)
+            if size != words:
+                raise UserError(f"its {side} vocabulary has {words} entries, and its model is for {size}")
 
     def _read_search(self) -> dict[str, Any]:
         """Return the search that the run's settings name; empty for a run from before they named one."""
@@ -94,7 +107,11 @@ class TrainedRun:
 
     def data(self, overrides: list[str] | None = None) -> "TranslationData":
         """Return the data that the run was trained on, with KEY=VALUE overrides applied."""
-        return build_data(self.config, overrides, self.user_dir)
+        data = build_data(self.config, overrides, self.user_dir)
+        if not self.trust:
+            typed = walk(OmegaConf.to_container(read_dotlist(overrides or [])).get("data", {}), "data")
+            data.permission = Permission(self.folder, {key: str(value) for key, value in typed}, FIX)
+        return data
 
     @property
     def has_candidates(self) -> bool:

@@ -4,13 +4,14 @@ import hashlib
 from pathlib import Path
 
 from nmt.system.files import sync, write_json
-from nmt.system.safe_files import UnreadableError, read_json
+from nmt.system.safe_files import UnreadableError, check_regular, read_json
 
 CHECKSUMS = "checksums.json"
 
 
 def digest_file(path: Path) -> str:
     """Return a digest of a file's content; the name does not matter."""
+    check_regular(path)
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,18 @@ def atomic_write(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a new temporary folder, which is renamed to `path` at the end; after an error there is no folder."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+        draft.rename(path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
     with atomic_write(path) as draft:
@@ -42,6 +55,11 @@ def write_json(path: Path, content: Any) -> None:
 def dump_json(content: Any, **layout: Any) -> str:
     """Return JSON that every program reads: infinity and NaN, which JavaScript refuses, become null."""
     return json.dumps(make_json_safe(content), ensure_ascii=False, allow_nan=False, **layout)
+
+
+def cache_folder() -> Path:
+    """Return the folder of what is computed once: NMT_CACHE, or .cache/nmt."""
+    return Path(os.environ.get("NMT_CACHE") or ".cache/nmt")
 
 
 def sync(path: Path) -> None:

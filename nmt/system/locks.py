@@ -31,6 +31,19 @@ class HeldLock:
         return status.st_dev, status.st_ino
 
 
+def is_locked(path: Path) -> bool:
+    """Return whether another process holds a lock."""
+    if not path.exists():
+        return False
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except (Timeout, OSError) as error:
+        return isinstance(error, Timeout)
+    lock.release()
+    return False
+
+
 @contextmanager
 def lock_file(path: Path, *, message: str, waits: bool = True) -> Iterator[HeldLock]:
     """Hold a lock that one process at a time can have.

@@ -6,7 +6,6 @@ on the shapes of the model, and oneDNN is chosen only where it is faster and agr
 """
 
 import json
-import os
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,7 +15,7 @@ import torch
 from torch import nn
 
 from nmt.errors import ConfigurationError
-from nmt.system.files import write_json
+from nmt.system.files import cache_folder, write_json
 from nmt.system.hardware import describe_hardware
 from nmt.system.locks import lock_file
 
@@ -46,7 +45,7 @@ def resolve_precision(requested: str, model: nn.Module, device: torch.device | s
     if torch.device(device).type != "cpu" or not torch.backends.mkldnn.is_available():
         return "highest"
     shapes = {(ROWS, weight.shape[1], weight.shape[0]) for weight in model.parameters() if weight.dim() == 2}
-    return _choose(shapes, Path(os.environ.get("NMT_CACHE") or ".cache/nmt"))
+    return _choose(shapes, cache_folder())
 
 
 def _choose(shapes: Iterable[Shape], folder: Path) -> str:

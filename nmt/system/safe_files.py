@@ -3,6 +3,7 @@
 Nothing in a file is executed. Deep nesting, YAML aliases and huge numbers are refused.
 """
 
+import errno
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -68,9 +69,16 @@ def _plain(node: Any, where: str, depth: int = 0) -> Any:
     return node if isinstance(node, str | int | float) or node is None else str(node)
 
 
+def check_regular(path: Path) -> None:
+    """Raise an OSError for a pipe or a device, because reading it may never end, or only work once."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", str(path))
+
+
 def read_text(path: Path, where: str) -> str:
     """Return the text of a file, which errors call `where`."""
     try:
+        check_regular(path)
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UnreadableError(f"has no {where}") from None

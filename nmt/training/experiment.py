@@ -29,6 +29,7 @@ from nmt.config.resolvers import starts_from_pretrained
 from nmt.data.candidate_lists import Candidates
 from nmt.data.corpus_cache import PreparedCorpus
 from nmt.data.datamodule import TranslationData
+from nmt.data.named_files import Permission
 from nmt.errors import UserError, is_importable, require_packages
 from nmt.evaluation.run_evaluation import evaluate_run
 from nmt.evaluation.test_set import read_test_set
@@ -38,6 +39,7 @@ from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
 from nmt.runs.job import read_search
 from nmt.runs.provenance import git_commit
+from nmt.runs.stored_overrides import find_typed
 from nmt.runs.trained_model import build_model
 from nmt.system.hardware import describe_hardware
 from nmt.system.locks import HeldLock
@@ -155,6 +157,10 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     trainer = make_trainer(config, plan.folder, loggers, start, LockGuard(lock))
     check_ranks(config, trainer)
     data = hydra.utils.instantiate(config.data)
+    if config.repeats:
+        data.permission = Permission(
+            config.repeats, find_typed(config.repeats, plan.overrides), "type the file yourself"
+        )
     if data.vocabulary_run and plan.earlier.checkpoint:  # because the other run may be gone
         data.vocabulary_run = str(plan.earlier.checkpoint)
     if config.score_test:

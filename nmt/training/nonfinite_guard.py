@@ -88,7 +88,7 @@ class NonfiniteGuard:
     def drop_reports_from(self, step: int) -> None:
         """Remove the reports on steps that a resumed run repeats."""
         if self.path.is_file():
-            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
             write_text(self.path, "".join(line for line in lines if _is_before(line, step)))
 
     def state_dict(self) -> dict[str, Any]:
@@ -126,4 +126,7 @@ def _as_json(value: float) -> float | str:
 
 def _is_before(line: str, step: int) -> bool:
     is_complete = line.endswith("\n")  # a killed process may have left half a line
-    return is_complete and json.loads(line)["step"] < step
+    try:
+        return is_complete and json.loads(line)["step"] < step
+    except (ValueError, LookupError, TypeError):  # damaged
+        return False

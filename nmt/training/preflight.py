@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,8 @@ from nmt.translate.unknown_words import check_unknown
 log = logging.getLogger(__name__)
 
 RANKS_PER_CORE = 2
+RATES = ("dropout", "multi_avg_fn.decay")  # the ends of their keys
+STARTED_BY_HAND = {"NODE_RANK", "MASTER_ADDR"}  # the environment of a user who starts a process on each node
 PRECISIONS = ("32-true", "bf16-mixed", "32", "bf16")  # Lightning's, with whole weights
 SET_BY_TRAIN = {  # arguments of Trainer that train() gives
     "callbacks": "callbacks=… says which",
@@ -66,7 +69,7 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     _check_trainer(config)
     _check_optimizer(config)
     _check_start(config, checkpoint)
-    _check_dropout(config)
+    _check_rates(config)
     _check_languages(config.data)
     _check_model(config)
     if checkpoint is None:
@@ -186,10 +189,10 @@ def _check_start(config: DictConfig, checkpoint: str | None) -> None:
         raise UserError(f"init_from: {error}") from error
 
 
-def _check_dropout(config: DictConfig) -> None:
+def _check_rates(config: DictConfig) -> None:
     """Check each rate where it is written, not where another setting refers to it."""
     for key, rate in flatten_settings(OmegaConf.to_container(config)).items():
-        if key.endswith("dropout") and isinstance(rate, int | float) and not 0 <= rate <= 1:
+        if key.endswith(RATES) and isinstance(rate, int | float) and not 0 <= rate <= 1:
             raise ConfigurationError(f"{key}={rate}: must be from 0 to 1")
 
 
@@ -235,6 +238,11 @@ def check_ranks(config: DictConfig, trainer: Trainer) -> None:
     ranks, here = trainer.world_size, trainer.num_devices
     environment = getattr(trainer.strategy, "cluster_environment", None)
     starts_ranks = environment is not None and not environment.creates_processes_externally
+    if starts_ranks and trainer.num_nodes > 1 and not STARTED_BY_HAND & os.environ.keys():
+        raise ConfigurationError(
+            f"trainer.num_nodes={trainer.num_nodes}: nothing starts the processes of the other nodes. Fix: give this "
+            "command to srun, or to torchrun on each node"
+        )
     cores = available_cores()
     if starts_ranks and trainer.strategy.root_device.type == "cpu" and here > RANKS_PER_CORE * cores:
         raise ConfigurationError(

@@ -1,6 +1,7 @@
 """Decide how a command continues the run that its folder holds: resume it, start again, or refuse."""
 
 import logging
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from nmt.runs.folder import (
     read_summary,
     restore_composition,
 )
+from nmt.runs.job import IS_JOB
 from nmt.system.checksums import write_checksums
 from nmt.system.locks import HeldLock, lock_file
 from nmt.system.safe_files import UnreadableError, read_yaml
@@ -86,8 +88,10 @@ def lock_run_folder(folder: Path) -> Iterator[HeldLock | None]:
     if rank_zero_only.rank != 0:
         yield None
         return
-    message = f"{folder}: another process trains there. Fix: wait for it, or name another folder"
-    with lock_file(folder / LOCK, message=message, waits=False) as lock:
+    waits = IS_JOB in os.environ  # because a killed sweep or run leaves its job behind, which trains on
+    message = f"{folder}: another process trains there"
+    message += "; waiting for it" if waits else ". Fix: wait for it, or name another folder"
+    with lock_file(folder / LOCK, message=message, waits=waits) as lock:
         yield lock
 
 

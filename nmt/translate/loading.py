@@ -39,7 +39,7 @@ def load_translator(settings: DictConfig) -> tuple[list[TrainedRun], TextTransla
     """Return the run that `run` names, or the ensemble of `runs`: the runs and their translator."""
     check_settings(settings)
     set_threads(settings.threads)
-    runs = [TrainedRun(path, settings.user_dir) for path in list_run_paths(settings)]
+    runs = [TrainedRun(path, settings.user_dir, trust=settings.trust) for path in list_run_paths(settings)]
     device = _choose_device(settings.device)
     set_precision(resolve_precision(settings.matmul_precision, runs[0].model, device))
     if settings.run is not None:

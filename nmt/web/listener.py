@@ -5,7 +5,6 @@ import socket
 import sys
 from collections.abc import Sequence
 
-import uvicorn
 from omegaconf import DictConfig
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -16,6 +15,7 @@ from starlette.routing import Route
 
 from nmt.errors import ConfigurationError, UserError
 from nmt.web.hosts import ANY_ADDRESS, format_for_url
+from nmt.web.uvicorn_internals import make_server
 
 PAGE_HEADERS = {
     "Cache-Control": "no-cache",
@@ -52,8 +52,7 @@ def run_app(app: Starlette, listener: socket.socket, host: str) -> None:
     """Serve until interrupted."""
     name = format_for_url("localhost" if host in ANY_ADDRESS else host)
     print(f"serving at http://{name}:{listener.getsockname()[1]}/ – Ctrl-C stops it", file=sys.stderr, flush=True)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
-    uvicorn.Server(config).run(sockets=[listener])
+    make_server(app).run(sockets=[listener])
 
 
 async def _answer_user_error(_: Request, error: Exception) -> JSONResponse:

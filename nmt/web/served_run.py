@@ -82,7 +82,8 @@ def open_runs(settings: DictConfig) -> dict[str, ServedRun]:
     if len(set(names)) < len(names):
         raise ConfigurationError(f"runs=[{','.join(paths)}]: a run is named twice. Fix: name each run once")
     return {
-        name: ServedRun(TrainedRun(path, settings.user_dir), settings) for name, path in zip(names, paths, strict=True)
+        name: ServedRun(TrainedRun(path, settings.user_dir, trust=settings.trust), settings)
+        for name, path in zip(names, paths, strict=True)
     }
 
 

@@ -11,18 +11,19 @@ A request that is refused is answered by {"error": …} with status 400.
 import asyncio
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from omegaconf import DictConfig
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from nmt.search.settings import Search
 from nmt.system.threads import set_threads
 from nmt.translate.loading import build_search, check_settings
+from nmt.web.cancellation import run_while_awaited
 from nmt.web.hosts import allowed_hosts
 from nmt.web.listener import PAGE_HEADERS, listen, make_app, run_app
 from nmt.web.served_run import ServedRun, open_runs
@@ -68,10 +69,10 @@ def create_app(served: Mapping[str, ServedRun], defaults: Search, hosts: list[st
         descriptions = [{"name": name, **run.describe()} for name, run in served.items()]
         return JSONResponse({"runs": descriptions, "search": dataclasses.asdict(defaults)})
 
-    async def translate(request: Request) -> JSONResponse:
+    async def translate(request: Request) -> Response:
         parsed = parse_content(await read_content(request), served, defaults)
         async with one_at_a_time:
-            return await run_in_threadpool(_translate, parsed)
+            return await run_while_awaited(request, partial(_translate, parsed))
 
     routes = [Route("/", page), Route("/runs", runs), Route("/translate", translate, methods=["POST"])]
     return make_app(routes, hosts)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from nmt.errors import UserError
 from nmt.search.settings import MAXIMUM, Search
@@ -43,10 +43,13 @@ async def read_content(request: Request) -> dict[str, Any]:
         # because a foreign page may send other types without the browser asking this server first
         raise UserError("Content-Type: must be application/json")
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BYTES:
-            raise UserError(f"the request is longer than {MAX_BYTES:,} bytes")
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BYTES:
+                raise UserError(f"the request is longer than {MAX_BYTES:,} bytes")
+    except ClientDisconnect:
+        raise UserError("the request is incomplete") from None
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):

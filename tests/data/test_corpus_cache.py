@@ -1,6 +1,7 @@
 """The corpus cache: one entry for each text and settings, written once."""
 
 import multiprocessing
+import os
 import shutil
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from kills import killed_at_call
 
 from nmt.data import corpus_cache
 from nmt.data.corpus_cache import prepare
@@ -16,6 +18,7 @@ from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
 from nmt.errors import ConfigurationError, DataError
 from nmt.system import checksums
+from nmt.system.checksums import find_damage
 
 PLAIN = Preprocessing(language="xx", normalize=False, tokenizer="none", lowercase=False)
 MOSES = Preprocessing(language="en", normalize=True, tokenizer="moses", lowercase=True)
@@ -151,6 +154,55 @@ def test_draft_of_a_killed_process_is_removed(tmp_path):
     shutil.move(folder, draft)  # as if the process was killed before the rename
     assert prepared(tmp_path).folder == folder
     assert not draft.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_entry_is_complete_after_a_kill_at_any_step(tmp_path, is_damaged):
+    folder = prepared(tmp_path).folder
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    steps = [(Path, "mkdir"), (Path, "rename"), (Path, "unlink"), (shutil, "rmtree"), (checksums, "sync")]
+    calls, number = [], -1
+    while len(calls) > number:
+        number += 1
+        cut_in_half(folder / "about.json") if is_damaged else shutil.rmtree(folder)
+        with killed_at_call(number, *steps) as calls:
+            prepared(tmp_path)
+        assert find_damage(folder) or {path.name: path.read_bytes() for path in folder.iterdir()} == before
+        prepared(tmp_path)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+        assert [entry.name for entry in (tmp_path / "cache").iterdir() if entry.suffix != ".lock"] == [folder.name]
+    assert calls.count("rename") == 1
+    assert len(calls) > 10
+
+
+def test_error_names_a_draft_of_another_user(tmp_path, monkeypatch):
+    def refuse(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr(Path, "mkdir", lambda path, **keywords: None if keywords else refuse(path))
+    message = (
+        rf"data.cache={tmp_path}/cache: .*\.draft belongs to another user. Fix: data.cache=FOLDER, or set NMT_CACHE"
+    )
+    with pytest.raises(ConfigurationError, match=message):
+        prepared(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "pipe"])
+def test_pipes_and_devices_are_no_corpus(tmp_path, kind):
+    """Reading a pipe may never end, and works only once."""
+    corpus(tmp_path, "train", [("a", "x")])
+    path = tmp_path / "train.src"
+    path.unlink()
+    reader, writer = os.pipe()
+    os.mkfifo(path) if kind == "fifo" else path.symlink_to("/dev/zero" if kind == "device" else f"/dev/fd/{reader}")
+    train = FilePairs(str(path), str(tmp_path / "train.tgt"))
+    message = rf"{path}: cannot be read \(it is a pipe or a device, not a regular file\)\. Fix: name a regular file"
+    with pytest.raises(DataError, match=message):
+        train.identity()
+    os.close(reader)
+    os.close(writer)
 
 
 def overwrite_with_zeros(file: Path) -> None:

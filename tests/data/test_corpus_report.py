@@ -120,6 +120,6 @@ def test_a_validation_set_that_is_in_the_training_text_is_a_warning(tmp_path, ca
 
 
 def test_the_generated_language_gives_no_warning(tmp_path, caplog):
-    config = configured("data=toy", "data.train.count=3000", f"data.cache={tmp_path}")
+    config = configured("data=toy", "data.train.count=1000", "data.valid.count=200", f"data.cache={tmp_path}")
     instantiate(config.data).prepare()
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []

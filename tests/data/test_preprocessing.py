@@ -9,8 +9,10 @@ from compositions import configured
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacremoses import MosesTokenizer
 
+from nmt.data.parallel_text import SentencePair, Sides
+from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import IDEOGRAPHS, Preprocessing, languages_of_country
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, DataError
 
 
 def preprocessing(**settings):
@@ -67,6 +69,16 @@ def test_characters_equal_the_moses_output_of_the_complete_line(language, line):
 def test_preprocessing_can_be_pickled():
     moses = preprocessing(tokenizer="moses")
     assert moses("a,b") == pickle.loads(pickle.dumps(moses))("a,b") == "a , b"
+
+
+@pytest.mark.slow
+def test_error_says_that_a_process_of_preprocessing_was_killed():
+    with PreprocessPool(Sides(*[preprocessing(tokenizer="moses")] * 2)) as pool:
+        list(pool.preprocess([SentencePair("a", "b")]))
+        for process in pool.pool._processes.values():
+            process.kill()
+        with pytest.raises(DataError, match=r"a process that preprocesses text was killed, .* Fix: give the same"):
+            list(pool.preprocess([SentencePair("a", "b")] * 10))
 
 
 def test_unknown_tokenizer_is_refused_with_the_choices():

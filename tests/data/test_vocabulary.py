@@ -131,6 +131,14 @@ def test_error_names_the_key_of_an_unknown_kind():
         learn("sentencepiece")
 
 
+def test_a_size_below_the_number_of_letters_gives_a_warning(caplog):
+    assert len(learn("bpe", size=14)) == 22
+    assert caplog.messages == ["data.vocabulary.size=14: the letters of the text alone make 22 pieces"]
+    learn("bpe", size=22)
+    learn("words", size=5)
+    assert len(caplog.messages) == 1
+
+
 def test_no_lines_give_no_ids():
     assert learn().encode([]) == []
     assert [row.tolist() for row in learn().encode(["", "a", ""])] == [[], [5], []]

@@ -419,6 +419,14 @@ def test_a_sweep_with_a_mistake_in_one_job_starts_no_job(tmp_path, flag, capfd, 
             "trainer=ddp_cpu trainer.val_check_interval='00:00:00:01'",
             "trainer.val_check_interval=00:00:00:01: is a time, and each of 2 ranks has its own clock. Fix: give",
         ),
+        (
+            "trainer=ddp_cpu trainer.devices=1 trainer.num_nodes=2",
+            "trainer.num_nodes=2: nothing starts the processes of the other nodes. Fix: give this command to srun",
+        ),
+        (
+            "callbacks=ema callbacks.average.multi_avg_fn.decay=-3",
+            "callbacks.average.multi_avg_fn.decay=-3: must be from",
+        ),
         ("trainer=ddp_cpu optimizer=sparse_adam", "model.sparse_gradients=true .*for one rank, and here are 2"),
     ],
 )

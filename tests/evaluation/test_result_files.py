@@ -2,11 +2,13 @@
 
 import errno
 import json
+import shutil
 from pathlib import Path
 from threading import Thread
 
 import numpy as np
 import pytest
+from kills import killed_at_call
 
 from nmt.data.parallel_text import SentencePair
 from nmt.data.word_alignments import Gold
@@ -59,6 +61,31 @@ def test_files_of_two_evaluations_at_once_are_not_mixed(tmp_path, monkeypatch):
     others[0].join()
     files = [(tmp_path / name).read_text() for name in ("hypotheses.txt", "sentences.jsonl", "scores.json")]
     assert ["second" in text for text in files] == [True] * 3
+
+
+def test_an_evaluation_killed_at_any_step_leaves_files_of_one_evaluation_or_no_scores(tmp_path, monkeypatch):
+    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
+
+    def write(text):
+        translation = Translation.empty()._replace(text=text)
+        translated = TranslatedSet([translation], [text], in_parts=0, empty=1, seconds=1.0)
+        result_files.write_results(tmp_path, test, translated, None, {"text": text})
+
+    steps, calls, number = [(Path, name) for name in ("replace", "unlink", "mkdir")], [], -1
+    while len(calls) > number:
+        number += 1
+        write("first")
+        (tmp_path / "alignment_7.png").touch()
+        with killed_at_call(number, *steps, (shutil, "rmtree")) as calls:
+            write("second")
+        names = ("hypotheses.txt", "sentences.jsonl", "scores.json")
+        texts = ["second" in (tmp_path / name).read_text() for name in names if (tmp_path / name).exists()]
+        assert not (tmp_path / "scores.json").exists() or len(set(texts)) == 1
+        write("third")
+        assert all("third" in (tmp_path / name).read_text() for name in names)
+        kept = {*names, "links.txt", "alignments.npz", ".lock"}
+        assert {path.name for path in tmp_path.iterdir()} == kept
+    assert calls.count("replace") > 5
 
 
 def test_heatmaps_are_replaced_with_the_other_files(tmp_path):

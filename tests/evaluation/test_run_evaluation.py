@@ -57,7 +57,7 @@ def test_missing_file_of_the_test_set_is_explained(settings, tmp_path, monkeypat
 
 
 def test_evaluation_after_training_uses_the_search_of_the_command(monkeypatch, caplog):
-    config = {"score_unknown": "keep", "search": {"beam": 10}, "data": {"test": "test_2016"}}
+    config = {"score_unknown": "keep", "search": {"beam": 10}, "data": {"test": "test_2016"}, "user_dir": None}
     scores = {"bleu": {"score": 39.027}, "chrf": {"score": 61.5}}
     calls = []
 

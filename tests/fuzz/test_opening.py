@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 import sys
 import zipfile
 
@@ -388,7 +389,9 @@ def test_choices_are_shown_without_being_resolved(trained, checkpoint, tmp_path,
     assert describe_parts(TrainedRun(str(folder)))["encoder"] == "GRUEncoder"  # read from the stored configuration
 
 
-@pytest.mark.parametrize("name", ["../outside", "/outside", "..", "a/b", "a\\b", "a\0b"])
+@pytest.mark.parametrize(
+    "name", ["../outside", "/outside", "..", "checkpoints", "wandb", ".hydra", "a/b", "a\\b", "a\0b"]
+)
 def test_a_path_as_the_name_of_a_test_set_is_refused(checkpoint, tmp_path, name):
     """The name is refused because results are written to a folder of that name."""
     path = write_crafted_checkpoint(
@@ -399,6 +402,68 @@ def test_a_path_as_the_name_of_a_test_set_is_refused(checkpoint, tmp_path, name)
     stored = load_checkpoint(tmp_path / "a.ckpt")
     with pytest.raises(UserError, match=r"data\.test='.*': not a valid name for a folder of the run"):
         TrainedRun(write_crafted_checkpoint(stored, tmp_path / "a.ckpt", "data.test", name)).data().test_pairs()
+
+
+FILES = {"_target_": "nmt.data.parallel_text.FilePairs", "_partial_": True}
+HUB = {"_target_": "nmt.data.huggingface.HubPairs", "_partial_": True, "source": "en", "target": "de"}
+
+
+@pytest.mark.parametrize("split", ["tests.test", "train"])
+def test_a_run_reads_no_file_that_the_user_has_not_named(checkpoint, tmp_path, monkeypatch, capsys, split):
+    secret, test = tmp_path / "secret", tmp_path / "test"
+    for file in (secret, test):
+        file.write_text("ma pu\n")
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("nmt.data.named_files.named_here", set())
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    path = run / "checkpoints" / "best.ckpt"
+    files = {"source": str(secret), "target": str(secret)}
+    write_crafted_checkpoint(checkpoint, path, "data.reader", FILES)
+    write_crafted_checkpoint(load_checkpoint(path), path, "data.train", files)
+    write_crafted_checkpoint(load_checkpoint(path), path, "data.tests", {"test": files})
+    typed = [f"data.tests.test.{side}={test}" for side in files] + ["by_frequency=true"]
+    arguments = (f"run={run}", "data.test=test", *(typed if split == "train" else ()))
+    status, stderr = answer("evaluate", *arguments, capture=capsys, monkeypatch=monkeypatch)
+    assert (status, f"data.{split}: {run} names {secret}, which no command here has named before" in stderr) == (
+        1,
+        True,
+    )
+    assert [file.name for file in run.iterdir()] == ["checkpoints"]
+    assert answer("evaluate", *arguments, "trust=true", capture=capsys, monkeypatch=monkeypatch)[0] == 0
+    assert answer("evaluate", *arguments, capture=capsys, monkeypatch=monkeypatch)[0] == 0  # it is named now
+
+
+def test_a_word_table_is_not_learned_from_files_of_the_user(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "a.ckpt"
+    write_crafted_checkpoint(checkpoint, path, "data.reader", FILES)
+    files = {"source": "/etc/passwd", "target": "/etc/passwd"}
+    write_crafted_checkpoint(load_checkpoint(path), path, "data.train", files)
+    with pytest.raises(UserError, match=r"data.train: .* names /etc/passwd, which no command here has named before"):
+        TrainedRun(str(path)).word_table()
+    assert not (tmp_path / "word_table.tsv.gz").exists()
+
+
+def test_results_are_not_written_through_a_link(trained, tmp_path, capsys, monkeypatch):
+    shutil.copytree(trained, tmp_path / "run")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run" / "test").symlink_to(tmp_path / "elsewhere")
+    arguments = (f"run={tmp_path}/run", "data.tests.test.count=2")
+    status, stderr = answer("evaluate", *arguments, capture=capsys, monkeypatch=monkeypatch)
+    message = f"error: {tmp_path}/run/test: is a link to another folder. Fix: output=FOLDER writes the results there"
+    assert (status, stderr.strip()) == (1, message)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("settings", [{"path": "json", "data_files": "http://127.0.0.1:1/x.json"}, {"path": "OWNER/X"}])
+def test_a_run_fetches_nothing(checkpoint, tmp_path, monkeypatch, settings):
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "a.ckpt"
+    write_crafted_checkpoint(checkpoint, path, "data.reader", HUB | settings)
+    write_crafted_checkpoint(load_checkpoint(path), path, "data.tests", {"test": {"split": "test"}})
+    with pytest.raises(UserError, match=r"data.tests.test: .* names (http|OWNER).*, which no command here has named"):
+        TrainedRun(str(path)).data(["data.test=test"]).test_pairs()
 
 
 @pytest.mark.parametrize(

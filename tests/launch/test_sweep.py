@@ -13,6 +13,7 @@ import pytest
 import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobReturn
+from kills import killed_at_call
 from omegaconf import OmegaConf
 
 from nmt.config.overrides import quote_value
@@ -91,7 +92,38 @@ def test_the_outcome_of_a_job_is_read_from_its_last_process(tmp_path):
     assert _outcome(job, {"status": "running"}, 1, output)[0] == "failed"
     (tmp_path / "summary.json").write_text('{"status": "interrupted", "error": "SIGTERM"}')
     assert _outcome(job, before, 143, output) == ("interrupted", "SIGTERM")
+    assert _outcome(job, json.loads((tmp_path / "summary.json").read_text()), 143, output)[0] == "interrupted"
     assert _outcome(job_in(tmp_path, "completed"), {"status": "completed"}, 0, output) == ("completed", "")
+
+
+class QuickJob(Job):
+    """A job that is completed at once."""
+
+    def command(self):
+        summary = json.dumps({"status": "completed"})
+        return [sys.executable, "-S", "-c", f"open({str(self.folder / 'summary.json')!r}, 'w').write({summary!r})"]
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_at_any_write_is_completed_by_the_same_command(tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.launch.sweep.SECONDS_BETWEEN_POLLS", 0.01)
+    status, number = 9, -1
+    while status:
+        number += 1
+        folder = tmp_path / str(number)
+        jobs = [QuickJob((f"seed={seed}",), folder / f"seed={seed}") for seed in (1, 2)]
+        process = os.fork()
+        if not process:
+            with killed_at_call(number, (Path, "replace")) as calls:
+                Sweep(folder, jobs, 1, lambda *_: None).run()
+            os._exit(9 * (len(calls) > number))
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        sweep = Sweep(folder, jobs, 1, lambda *_: None)
+        sweep.run()
+        written = json.loads((folder / "sweep.json").read_text())["jobs"]
+        assert sweep.states == [job["status"] for job in written] == ["completed", "completed"]
+        assert {path.name for path in folder.iterdir()} == {"sweep.json", "seed=1", "seed=2"}
+    assert number == 5  # at the start, and where each of two jobs starts and ends
 
 
 class Stubborn(subprocess.Popen):

@@ -22,7 +22,12 @@ from nmt.evaluation.over_under_translation import over_and_under_translation
 from nmt.evaluation.significance import student_p
 from nmt.report.load.evaluation import read_evaluation
 from nmt.report.render.html_page import SCRIPTS
-from nmt.report.render.table import Bold, Table
+from nmt.report.render.table import Bold, Table, escape_markdown
+
+
+def test_text_of_a_run_makes_no_link_in_markdown():
+    assert escape_markdown("[x](javascript:alert(1)) ![y](z)") == "[x]\\(javascript:alert(1)) ![y]\\(z)"
+
 
 FILES = ("summary.json", "config.yaml", "metrics.csv", "alignments.npz")
 EVIL = "<script>alert(1)</script> </script> <!-- & \u2028 | ` * \\ "

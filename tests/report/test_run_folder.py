@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import yaml
 from pytorch_lightning.callbacks import ModelCheckpoint
 from report.folders import pairs, with_gold, with_traces, write_run
 
@@ -43,6 +44,22 @@ def test_an_undamaged_run_is_read_without_notes(tmp_path):
     assert list(curves.series) == ["loss", "perplexity", "bleu"]
     assert curves.speed == 1200
     assert (run.notes, curves.notes) == ((), ())
+
+
+def test_a_shared_model_that_was_evaluated_is_read_with_its_settings(tmp_path):
+    """A shared model has no files of its training."""
+    folder = write_run(tmp_path / "model", seed=3)
+    config = yaml.safe_load((folder / ".hydra" / "config.yaml").read_text())
+    for path in (*(folder / ".hydra").iterdir(), folder / "summary.json", folder / "metrics.csv"):
+        path.unlink()
+    (folder / ".hydra").rmdir()
+    (folder / "model.safetensors").touch()
+    (folder / "config.json").write_text(json.dumps({"step": 7, "config": config}))
+    run = load_run(*find_runs([str(folder)]), "test")
+    assert (run.problem, run.notes, run.summary) == ("", (), {"status": "shared"})
+    assert (run.settings.config, run.settings.seed) == (config, 3)
+    (folder / "config.json").write_text("{")
+    assert load_run(*find_runs([str(folder)]), "test").notes == ("config.json is not JSON: its settings are not known",)
 
 
 def test_each_run_under_a_folder_is_listed_once(tmp_path):

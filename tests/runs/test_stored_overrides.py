@@ -53,10 +53,11 @@ def test_a_folder_of_any_name_can_be_repeated(tmp_path, monkeypatch, name):
         "logger=none",
         "~logger.wandb",
         "logger.wandb.project=mine",
+        "logger.wandb.artifacts=checkpoint",
         "name=mine/first",
         "fresh=[decoder.memory.*]",
         "init_from='/a/run,a=b'",
-        "pretraining={without: [memory], overrides: ['seed=2', '~attention/window', 'data.dir=/a b']}",
+        "pretraining={without: [memory], overrides: ['seed=2', '~attention/window', 'data.max_length=9']}",
     ],
 )
 def test_harmless_overrides_are_repeated(tmp_path, override):

@@ -65,6 +65,11 @@ def test_a_new_run_overwrites_the_file(path):
     assert rows(path) == [{"step": "0", "train/loss": "7.0"}]
 
 
+def test_a_row_that_is_too_long_to_be_one_is_dropped(path):
+    path.write_text(f"step,train/loss\n1,2.0\n2,{'9' * 200_000}\n3,1.5\n")
+    assert [row["step"] for row in CsvLogger(str(path))._read()] == ["1", "3"]
+
+
 def test_an_unfinished_line_is_dropped(path):
     with path.open("a") as file:
         file.write("39,1,0.0")

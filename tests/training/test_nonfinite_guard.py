@@ -99,6 +99,14 @@ def test_counts_and_what_is_usual_outlast_a_stop(guard, tmp_path):
         allows(other, math.nan, 1.0)
 
 
+def test_damaged_reports_do_not_stop_a_resumed_run(guard):
+    allows(guard, math.nan, 1.0, step=20)
+    with guard.path.open("ab") as file:
+        file.write(bytes(50) + b'\n{"step": "x"}\n[1]\n\xff\n{"st')
+    guard.drop_reports_from(30)
+    assert [one["step"] for one in reports(guard)] == [20]
+
+
 def test_settings_out_of_range_are_named():
     with pytest.raises(ConfigurationError, match=r"finite\.most_in_a_row=0"):
         NonfiniteGuard(path="", most_in_a_row=0, spike=10.0)

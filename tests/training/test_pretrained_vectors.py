@@ -76,6 +76,7 @@ def test_the_identity_follows_the_content_and_a_missing_file_is_none(path):
     assert identify_vectors({"source": str(path), "target": None}) == {"source": None}
 
 
+@pytest.mark.slow
 def test_a_run_with_vectors_is_resumed_and_translates_without_their_file(tmp_path, capfd, monkeypatch):
     words = ("pu", "ma", "nibi", ".")
     path = tmp_path / "toy.vec"

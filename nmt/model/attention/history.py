@@ -26,7 +26,7 @@ class History(Protocol):
 
 
 class Temporal(nn.Module):
-    """log b_ij in place of e_ij.
+    """log b_ij in place of e_ij; Sankaran 2016 §3.
 
     Args:
         window: n, to use only the last n steps (future work in the paper); None for all steps.

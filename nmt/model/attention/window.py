@@ -69,7 +69,10 @@ class _LocalWindow(nn.Module):
 
 
 class Monotonic(_LocalWindow):
-    """local-m: p_i = min(i, J), so that no window is empty (nmt.matlab). The state is the number of steps."""
+    """local-m: p_i = min(i, J), so that no window is empty (nmt.matlab); Luong 2015 §3.2.
+
+    The state is the number of steps.
+    """
 
     def bind(self, source: EncodedSource) -> tuple[SourcePositions, Tree]:
         """Return positions and lengths, and i = 0."""
@@ -86,7 +89,7 @@ class Monotonic(_LocalWindow):
 
 
 class Predictive(_LocalWindow):
-    """local-p: p_i = J · σ(v_p · tanh(W_p q)), and a Gaussian around it with σ = D / 2 (eq. 10–11).
+    """local-p: p_i = J · σ(v_p · tanh(W_p q)), and a Gaussian around it with σ = D / 2; Luong 2015 eq. 10–11.
 
     The window is centred on floor(p_i), so the gradient reaches p_i through the Gaussian only.
     """

@@ -36,7 +36,7 @@ class Writing(Protocol):
 
 
 class Interactive(nn.Module):
-    """The write of NMT_IA.
+    """The write of NMT_IA; Meng 2016 §3.1.
 
     Args:
         annotation_size: size of h_j.

@@ -20,7 +20,7 @@ Scale = Float[Tensor, "hypothesis hidden"]
 
 
 class ContextGate(nn.Module):
-    """The gate z_i; `scales` says which products it scales: source, target or both."""
+    """The gate z_i of Tu 2017 §3; `scales` says which products it scales: source, target or both."""
 
     def __init__(self, *, word_size: int, hidden_size: int, context_size: int, scales: str):
         super().__init__()

@@ -36,7 +36,7 @@ class LuongHidden(NamedTuple):
 
 
 class Luong(nn.Module):
-    """The decoder, with input feeding or without."""
+    """The decoder of Luong 2015 §3, with input feeding or without."""
 
     def __init__(
         self,

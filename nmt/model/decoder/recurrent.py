@@ -117,7 +117,7 @@ class RecurrentDecoder(nn.Module):
 
 
 class Bahdanau(RecurrentDecoder):
-    """q = r;  s_i = cell(r, [e(y_{i-1}); c_i]).
+    """q = r;  s_i = cell(r, [e(y_{i-1}); c_i]); Bahdanau 2015 §A.1.
 
     The readout gets s_{i-1} (GroundHog), or s_i with `readout_state: current`.
     """

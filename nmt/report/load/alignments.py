@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from nmt.report.load.evaluation import Evaluation
+from nmt.system.safe_files import check_regular
 
 MAX_SIZE = 2**26  # bytes of an array, uncompressed
 MIN_WEIGHT = 0.02  # smaller weights are read as zero
@@ -36,6 +37,7 @@ def open_alignments(evaluation: Evaluation) -> tuple[NpzFile | None, tuple[str, 
 def open_archive(path: Path, loss: str) -> tuple[NpzFile | None, tuple[str, ...]]:
     """Open a file with arrays of sentences; if it is damaged, return None and a note of what is lost."""
     try:
+        check_regular(path)
         archive = np.load(path, allow_pickle=False)
         largest = max(member.file_size for member in archive.zip.infolist())
     except Exception:  # a damaged archive raises errors of many types

@@ -20,14 +20,16 @@ from nmt.runs.folder import (
     METRICS,
     OVERRIDES,
     SCORES,
+    SETTINGS,
     SUMMARY,
     SWEEP,
+    WEIGHTS,
     name_of_test,
 )
 from nmt.system.files import to_path
 from nmt.system.safe_files import UnreadableError, is_number, read_json, read_or_note, read_text, read_yaml
 
-MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION)  # a folder with any of them is a run's
+MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION, WEIGHTS)  # a folder with any of them is a run's
 MAX_DEPTH = 6  # of folders in which runs are searched
 
 
@@ -184,6 +186,8 @@ def _read_summary(trained: Path | None) -> tuple[dict[str, Any], str]:
     """Return the summary of a run, and why the run is not completed."""
     if trained is None:
         return {"status": "ensemble"}, ""
+    if _is_shared(trained):
+        return {"status": "shared"}, ""
     try:
         summary = read_json(trained / SUMMARY)
     except UnreadableError as error:
@@ -195,19 +199,30 @@ def _read_summary(trained: Path | None) -> tuple[dict[str, Any], str]:
     return summary, f"{status or 'summary.json has no status'}{f': {error}' if error else ''}"
 
 
+def _is_shared(folder: Path) -> bool:
+    """Return whether a folder holds a shared model, without the files of its training."""
+    return (folder / WEIGHTS).is_file() and not (folder / SUMMARY).exists()
+
+
 def read_overrides(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     """Return the command line of a run, and a note if it cannot be read."""
+    if _is_shared(folder):
+        return [], ()
     overrides, notes = read_or_note(lambda: read_yaml(folder / OVERRIDES), "its command line is not known", [])
     return [str(override) for override in overrides] if isinstance(overrides, list) else [], notes
 
 
 def read_settings(run: RunFolder) -> RunSettings:
     """Read the settings of a run; where they are damaged, return none and a note."""
-    path = run.training / CONFIG
-    config, notes = read_or_note(lambda: read_yaml(path), "its settings are not known", {})
+    name = SETTINGS if _is_shared(run.training) else CONFIG
+    config, notes = read_or_note(lambda: _read_config(run.training / name), "its settings are not known", {})
     config = config if isinstance(config, dict) else {}
-    text = read_text(path, CONFIG) if config else ""
+    text = read_text(run.training / name, name) if config else ""
     return RunSettings(config, text, read_choices(run.training), notes if run.trained else ())
+
+
+def _read_config(path: Path) -> Any:
+    return read_json(path).get("config") if path.name == SETTINGS else read_yaml(path)
 
 
 def read_choices(folder: Path) -> dict[str, str]:

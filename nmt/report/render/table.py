@@ -33,6 +33,8 @@ class Table:
 def escape_markdown(value: Any) -> str:
     """Return text in which nothing is markup; a single * needs no escape."""
     text = " ".join(str(value).split()).replace("\\", "\\\\").replace("|", "\\|")
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "\\`")
+    text = (
+        text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "\\`").replace("](", "]\\(")
+    )
     text = text.replace("*", "\\*") if text.count("*") > 1 else text
     return f"**{text}**" if isinstance(value, Bold) else text

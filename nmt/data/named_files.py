@@ -1,0 +1,70 @@
+"""Files that a run may name, because it may come from somebody else, and its settings may name any file.
+
+An evaluation reads files in the folder of data sets, and files that a command on this machine has named before. The
+user must confirm any other file.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.errors import ConfigurationError
+from nmt.system.files import cache_folder
+
+Place = Path | str  # a file; or a text, the name or address of a data set
+
+named_here: set[str] = set()  # by this process, where the cache cannot be written
+
+
+@dataclass(frozen=True)
+class Permission:
+    """The places that the stored settings of a run may name.
+
+    Args:
+        run: The run's folder.
+        typed: The values that the user typed, by key.
+        fix: The end of the message about a place that must be confirmed.
+    """
+
+    run: Path | str
+    typed: Mapping[str, str]
+    fix: str
+
+    def check(self, key: str, places: Iterable[Place]) -> None:
+        """Refuse a place that the user has neither typed now, nor named before, nor put among the data sets."""
+        for place in places:
+            if not (str(place) in self.typed.values() or self._is_data_set(place) or is_named(place)):
+                raise ConfigurationError(
+                    f"data.{key}: {self.run} names {place}, which no command here has named before. Fix: {self.fix}"
+                )
+
+    def _is_data_set(self, place: Place) -> bool:
+        folder = self.typed.get("data.dir") or os.environ.get("NMT_DATA") or "data"
+        is_inside = Path(os.path.abspath(place)).is_relative_to(os.path.abspath(folder))
+        return isinstance(place, Path) and ".." not in place.parts and is_inside
+
+
+def remember(places: Iterable[Place]) -> None:
+    """Note places that the user has named."""
+    for place in places:
+        named_here.add(_digest(place))
+        with suppress(OSError):
+            _note(place).parent.mkdir(parents=True, exist_ok=True)
+            _note(place).touch()
+
+
+def is_named(place: Place) -> bool:
+    """Return whether a command has named a place before."""
+    return _digest(place) in named_here or _note(place).is_file()
+
+
+def _note(place: Place) -> Path:
+    return cache_folder() / "named_files" / _digest(place)
+
+
+def _digest(place: Place) -> str:
+    text = os.path.abspath(place) if isinstance(place, Path) else place
+    return hashlib.blake2b(os.fsencode(text), digest_size=16).hexdigest()

@@ -1,0 +1,139 @@
+"""Write the model card of a run: what the model is, how it was trained, its scores, how to load and cite it."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hydra.utils
+import yaml
+from omegaconf import OmegaConf
+
+from nmt.config.allowed_targets import walk
+from nmt.config.installation import name_command
+from nmt.report.load.evaluation import DEFAULTS, parse_checkpoint, parse_scores, parse_search, parse_text_overrides
+from nmt.report.load.run_folder import read_overrides
+from nmt.runs.folder import SCORES
+from nmt.runs.trained_model import TrainedRun
+from nmt.system.safe_files import UnreadableError, read_json
+from nmt.web.served_run import describe_parts
+
+log = logging.getLogger(__name__)
+
+PAPERS = Path(__file__).with_name("papers.yaml")
+CARD = """\
+---
+language: [{source}, {target}]
+pipeline_tag: translation
+tags: [translation, rnn, attention, nmt-experiments]
+# license: choose one, such as apache-2.0, and remove the # before it
+---
+
+# {title}
+
+A recurrent encoder-decoder with attention that translates from {source} to {target}.
+
+| | |
+|---|---|
+{facts}
+
+## Scores
+
+{scores}
+
+## Load the model
+
+It needs the Python package `nmt-experiments`. The folder has no code and no pickles.
+
+```python
+from nmt import load
+
+model = load("{name}")  # or the path of this folder
+print(model.translate(["A line of text."])[0])
+```
+
+## Licence
+
+Not chosen yet. Write it here and in the first lines of this file. The licence of the training text may limit it.
+
+## Cite
+
+{papers}
+"""
+
+
+def write_card(run: TrainedRun, name: str | None = None) -> str:
+    """Return the text of a run's model card.
+
+    Args:
+        run: The run.
+        name: The model's name on the hub, if it has one.
+    """
+    languages = {side: run.config.data[side].language for side in ("source", "target")}
+    parts = describe_parts(run)
+    return CARD.format(
+        **languages,
+        title=f"{run.config.data.name}, {parts.get('attention', 'attention')}: {' to '.join(languages.values())}",
+        facts="\n".join(f"| {fact} | {value} |" for fact, value in _list_facts(run, parts)),
+        scores=_make_score_table(run),
+        name=name or "hf:OWNER/NAME",
+        papers="\n".join(f"- {paper}" for paper in list_papers(run)) or "No paper is named.",
+    )
+
+
+def _list_facts(run: TrainedRun, parts: dict[str, str]) -> Iterator[tuple[str, str]]:
+    yield from parts.items()
+    yield "parameters", f"{sum(parameter.numel() for parameter in run.model.parameters()):,}"
+    sizes = OmegaConf.to_container(run.config.size, resolve=True) if "size" in run.config else {}
+    yield "sizes", ", ".join(f"{key} {value}" for key, value in sizes.items())
+    words = " and ".join(f"{len(language.vocabulary):,}" for language in run.languages)
+    yield "vocabularies", f"{words} ({run.config.data.vocabulary.kind})"
+    yield "data", str(run.config.data.name)
+    yield "training steps", f"{run.step:,}"
+    if overrides := read_overrides(run.folder)[0]:
+        yield "trained with", f"`train.py {' '.join(overrides)}`"
+
+
+def _make_score_table(run: TrainedRun) -> str:
+    rows = [row for path in sorted(run.folder.glob(f"*/{SCORES}")) if (row := _make_row(run, path))]
+    if not rows:
+        command = f"{name_command('evaluate')} run={run.folder}"
+        log.warning("%s: its scores are not known. Fix: %s, then export it", run.folder, command)
+        return "Not known."
+    header = "| test set | sentences | BLEU | chrF | settings | signature of BLEU |\n|---|---|---|---|---|---|"
+    return "\n".join([header, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _make_row(run: TrainedRun, path: Path) -> list[str] | None:
+    """Return the scores of a test set; None if they are damaged or of other weights."""
+    name = path.parent.name
+    try:
+        stored = read_json(path, f"{name}/{SCORES}")
+        scores, signatures = parse_scores(stored, f"{name}/{SCORES}")
+        if parse_checkpoint(stored.get("members")) != (run.checkpoint.name, run.step):
+            raise UnreadableError(f"{name}/{SCORES} is not of {run.checkpoint.name}, step {run.step}")
+    except UnreadableError as error:
+        log.warning("%s: %s, so the model card leaves these scores out", run.folder, error)
+        return None
+    settings = parse_search(stored) | {"checkpoint": DEFAULTS["checkpoint"]}
+    chosen = [
+        f"{key.removeprefix('search.')}={value}"
+        for key, value in settings.items()
+        if key == "search.beam" or value != DEFAULTS.get(key, value)
+    ] + parse_text_overrides(stored, str(stored.get("test", name)))
+    counts = [f"{scores[key]:.2f}" if key in scores else "" for key in ("bleu", "chrf")]
+    signature = f"`{signatures.get('bleu', '')}`"
+    return [str(stored.get("test", name)), str(stored.get("sentences", "")), *counts, " ".join(chosen), signature]
+
+
+def list_papers(run: TrainedRun) -> list[str]:
+    """Return the papers that the docstrings of the model's classes name."""
+    papers: dict[str, str] = yaml.safe_load(PAPERS.read_text(encoding="utf-8"))
+    docstrings = "\n".join(_read_docstrings(OmegaConf.to_container(run.config.model, resolve=True)))
+    return [reference for paper, reference in papers.items() if paper in docstrings]
+
+
+def _read_docstrings(config: Any) -> Iterator[str]:
+    for _, node in walk(config, "model"):
+        if isinstance(node, dict) and node.get("_target_"):
+            yield str(hydra.utils.get_object(node["_target_"]).__doc__)

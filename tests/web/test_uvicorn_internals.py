@@ -1,0 +1,151 @@
+"""The server ends what nobody waits for: translations, and connections without a request."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+import torch
+from commands import ROOT
+
+from nmt.search.settings import Search
+from nmt.web import uvicorn_internals
+from nmt.web.server import create_app
+from nmt.web.uvicorn_internals import make_server
+
+HEAD = "POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
+BODY = json.dumps({"text": "ma"})
+
+
+class Endless:
+    """A run that translates until it is ended."""
+
+    def __init__(self):
+        self.begun, self.ended = threading.Event(), threading.Event()
+
+    def describe(self):
+        return {}
+
+    def count_values(self, lines, search, traces):
+        return 0
+
+    def translate(self, lines, search, traces):
+        self.begun.set()
+        try:
+            while True:
+                torch.nn.Identity()(torch.zeros(1))
+                time.sleep(0.01)
+        finally:
+            self.ended.set()
+
+
+@contextmanager
+def serving(run):
+    """Serve a run in a thread; yield its address and its server."""
+    server = make_server(create_app({"run": run}, Search(), ["localhost"]))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield address, server
+        finally:
+            server.handle_exit(signal.SIGINT, None)
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def ask(address, text):
+    connection = socket.create_connection(address, timeout=10)
+    connection.sendall(text.encode())
+    return connection
+
+
+def test_the_translation_of_a_client_that_left_ends():
+    run = Endless()
+    with serving(run) as (address, _):
+        first, second = (ask(address, HEAD.format(len(BODY)) + BODY) for _ in "ab")
+        assert run.begun.wait(10)
+        first.close()
+        second.close()
+        assert run.ended.wait(5)
+        with ask(address, "GET /runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n") as third:
+            assert b"200 OK" in third.recv(1000)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_translations(number):
+    run = Endless()
+    with serving(run) as (address, server):
+        connections = [ask(address, HEAD.format(len(BODY)) + BODY) for _ in "ab"]
+        assert run.begun.wait(10)
+        start = time.monotonic()
+        server.handle_exit(number, None)
+        assert [b"503" in connection.recv(1000) for connection in connections] == [True, True]
+        assert time.monotonic() - start < 3
+    assert run.ended.is_set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "GET / HT", HEAD.format(len(BODY)) + BODY[:3], "GET /runs HTTP/1.1\r\nHost: localhost\r\n\r\nGET /ru"],
+    ids=["nothing", "half a head", "half a body", "half a second request"],
+)
+@pytest.mark.parametrize("trickles", [False, True])
+def test_a_connection_without_a_complete_request_is_closed(monkeypatch, text, trickles):
+    monkeypatch.setattr(uvicorn_internals, "SECONDS_TO_ASK", 0.3)
+    with serving(Endless()) as (address, _), ask(address, text) as connection:
+        connection.settimeout(0.05)
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            try:
+                if trickles and text:
+                    connection.sendall(b"x")
+                if not connection.recv(10_000):
+                    return
+            except TimeoutError:
+                pass
+            except ConnectionError:
+                return
+        pytest.fail("the connection is still open")
+
+
+def test_a_connection_that_waits_for_its_translation_stays_open(monkeypatch):
+    monkeypatch.setattr(uvicorn_internals, "SECONDS_TO_ASK", 0.1)
+    run = Endless()
+    with serving(run) as (address, _), ask(address, HEAD.format(len(BODY)) + BODY) as connection:
+        assert run.begun.wait(10)
+        connection.settimeout(1)
+        with pytest.raises(TimeoutError):
+            connection.recv(10)
+        assert not run.ended.is_set()
+
+
+SERVE = """
+import socket, sys
+sys.path.insert(0, "tests")
+from web.test_uvicorn_internals import Endless, Search, create_app, make_server
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    make_server(create_app({"run": Endless()}, Search(), ["localhost"])).run(sockets=[listener])
+"""
+
+
+def test_a_server_without_a_free_descriptor_logs_little_and_goes_on_later():
+    limited = ["sh", "-c", 'ulimit -n 64; exec "$0" -c "$1"', sys.executable, SERVE]
+    with subprocess.Popen(limited, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        address = ("127.0.0.1", int(process.stdout.readline()))
+        connections = [socket.create_connection(address, timeout=10) for _ in range(70)]
+        time.sleep(4)
+        for connection in connections:
+            connection.close()
+        with ask(address, "GET /runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n") as answered:
+            assert b"200 OK" in answered.recv(1000)
+        process.terminate()
+        _, errors = process.communicate(timeout=10)
+    assert 0 < len(errors) < 500_000
