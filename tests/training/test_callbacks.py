@@ -123,7 +123,7 @@ def test_samples_of_the_last_validation_lie_beside_the_metrics(tmp_path, monkeyp
     prepared = SimpleNamespace(words=lambda *of: ["line"] * 9)
     trainer = trainer_with(CsvLogger(str(tmp_path / "metrics.csv")))
     for step in (1, 2):
-        trainer.global_step = step
+        trainer.fit_loop.epoch_loop._batches_that_stepped = step
         validated(TranslationSamples(count=3), trainer, {0: "x", 2: "y"}, model=None, prepared=prepared)
     stored = json.loads((tmp_path / "valid_samples.json").read_text())
     assert stored == {"step": 2, "sentences": [texts.texts] * 2}

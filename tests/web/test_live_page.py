@@ -131,6 +131,20 @@ def test_a_run_joins_the_tables_when_it_is_evaluated_and_keeps_its_colour(page, 
     assert page.locator("#settings").is_visible()
 
 
+def test_evaluations_of_one_run_have_a_colour_and_a_switch_each(page, sweep):
+    run = sweep / "attention=additive,seed=1"
+    shutil.copytree(run / "test", run / "test,beam=10")
+    scores = json.loads((run / "test" / "scores.json").read_text())
+    (run / "test,beam=10" / "scores.json").write_text(json.dumps(scores | {"search": {"beam": 10}}))
+    rows = page.locator("#leaderboard tbody tr")
+    expect(rows).to_have_count(2, timeout=PATIENCE)
+    styles = [swatch.get_attribute("style") for swatch in rows.locator(".swatch line").all()]
+    assert len(set(styles)) == 2
+    buttons = page.locator("#lengths .legend button[aria-pressed]")
+    buttons.first.click()
+    assert [button.get_attribute("aria-pressed") for button in buttons.all()] == ["false", "true"]
+
+
 def test_choices_and_place_of_the_reader_stay(page, sweep):
     page.get_by_role("button", name="chrF", exact=True).click()
     page.locator("#scores summary").click()
