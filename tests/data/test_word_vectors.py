@@ -18,7 +18,9 @@ def path(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", [ROWS, b"3 2\n" + ROWS, gzip.compress(ROWS.replace(b"\n", b" \r\n")), ROWS + b"the 7 7\n"]
+    "text",
+    [ROWS, b"3 2\n" + ROWS, gzip.compress(ROWS.replace(b"\n", b" \r\n")), ROWS + b"the 7 7\n"],
+    ids=["rows", "sizes first", "gzip", "a word twice"],
 )
 def test_vectors_are_read_with_and_without_a_first_line_of_sizes(path, text):
     path.write_bytes(text)
