@@ -10,7 +10,7 @@ import nmt.config.resolvers
 import nmt.runs.identity  # noqa: F401, because the configuration files use its resolvers
 from nmt.cli.exit_status import exit_on_job_error, exit_with_one_line_errors
 from nmt.config.diff import override_key
-from nmt.config.installation import CONF_DIR
+from nmt.config.installation import CONF_DIR, IS_INSTALLED, PACKAGE
 from nmt.config.overrides import expand_home, find_repeated, prepare_arguments, read_overrides
 from nmt.config.schema import check_composed_config, check_overrides
 from nmt.config.user_dir import add_configured_user_dir, add_typed_user_dir
@@ -40,6 +40,10 @@ def main() -> None:
         print(f"{' '.join(repeated)}: the last one counts; {sweep} trains with each", file=sys.stderr)
     arguments = repeat_run(list(map(expand_home, sys.argv[1:])))
     sys.argv[1:] = prepare_arguments(add_typed_user_dir(arguments))
+    path = list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    if not IS_INSTALLED and str(PACKAGE.parent) not in path:
+        # because a job that another launcher starts finds the checkout from its own folder alone
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(PACKAGE.parent), *path])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # because Hydra then raises errors instead of printing them
     train_composed()
 

@@ -36,12 +36,16 @@ def default(value: Any, other: Any) -> Any:
 
 
 def folder_name(overrides: str) -> str:
-    """Return a stable folder name for a job's overrides, without / and not too long."""
+    """Return a stable folder name for a job's overrides, without / and not too long.
+
+    A name that is too long begins with what has no value, then with the shortest settings, and ends with a digest.
+    """
     plain = re.sub(r"\\|\$(?=\\?\{)", "", overrides)  # without Hydra's escapes, and without its references
     name = plain.replace("/", ".") or "defaults"
     if len(name.encode()) <= MAX_NAME_BYTES:
         return name
     digest = hashlib.blake2b(name.encode(), digest_size=5).hexdigest()
+    name = ",".join(sorted(name.split(","), key=lambda setting: ("=" in setting, len(setting))))
     return f"{name.encode()[:MAX_NAME_BYTES].decode(errors='ignore')}-{digest}"
 
 

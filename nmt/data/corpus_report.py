@@ -120,8 +120,10 @@ def _find_large_vocabularies(about: About) -> Iterator[str]:
         size = about["vocabulary_sizes"]["source" if settings["joint"] else side] - len(SPECIAL)
         if count < FEWEST_OCCURRENCES * size:
             smaller = max(count // ENOUGH_OCCURRENCES, 1) + len(SPECIAL)
+            # because fewer words leave more unknown ones
+            kind = "data.vocabulary.kind=bpe " if settings["kind"] == "words" else ""
             yield (
                 f"data.vocabulary.size={settings['size']}: the {side} vocabulary has {size} entries, which occur "
                 f"{count / size:.1f} times on average in the training text, too rarely to be learned. "
-                f"Fix: data.vocabulary.size={smaller}"
+                f"Fix: {kind}data.vocabulary.size={smaller}"
             )

@@ -71,8 +71,8 @@ class ProcessLauncher(Launcher):
             if set(self.sweep.states) != {"completed"}:  # an error of ours, because Hydra's repeats all overrides
                 raise UserError(self.sweep.failures())
             if len(jobs) > 1:
-                command = name_command("compare")
-                log.info("to compare them, once they are scored (score_test=true): %s %s", command, folder)
+                when = "" if jobs[-1].scored else ", once they are scored (score_test=true)"
+                log.info("to compare them%s: %s %s", when, name_command("compare"), folder)
         return [self._result(job, state) for job, state in zip(jobs, self.sweep.states[-len(jobs) :], strict=True)]
 
     def _compose(self, number: int, overrides: Sequence[str]) -> DictConfig:

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import hydra.utils
 import yaml
@@ -43,12 +42,12 @@ A recurrent encoder-decoder with attention that translates from {source} to {tar
 
 ## Load the model
 
-It needs the Python package `nmt-experiments`. The folder has no code and no pickles.
+It needs the Python package `nmt-experiments`{classes}. The folder has no code and no pickles.
 
 ```python
 from nmt import load
 
-model = load("{name}")  # or the path of this folder
+model = load("{name}"{user_dir})  # or the path of this folder
 print(model.translate(["A line of text."])[0])
 ```
 
@@ -71,12 +70,15 @@ def write_card(run: TrainedRun, name: str | None = None) -> str:
     """
     languages = {side: run.config.data[side].language for side in ("source", "target")}
     parts = describe_parts(run)
+    others = sorted({target for target in _list_classes(run) if not target.startswith(("nmt.", "torch."))})
     return CARD.format(
         **languages,
         title=f"{run.config.data.name}, {parts.get('attention', 'attention')}: {' to '.join(languages.values())}",
         facts="\n".join(f"| {fact} | {value} |" for fact, value in _list_facts(run, parts)),
         scores=_make_score_table(run),
         name=name or "hf:OWNER/NAME",
+        classes=f", and a folder with {', '.join(f'`{target}`' for target in others)}" if others else "",
+        user_dir=', user_dir="FOLDER"' if others else "",
         papers="\n".join(f"- {paper}" for paper in list_papers(run)) or "No paper is named.",
     )
 
@@ -129,11 +131,11 @@ def _make_row(run: TrainedRun, path: Path) -> list[str] | None:
 def list_papers(run: TrainedRun) -> list[str]:
     """Return the papers that the docstrings of the model's classes name."""
     papers: dict[str, str] = yaml.safe_load(PAPERS.read_text(encoding="utf-8"))
-    docstrings = "\n".join(_read_docstrings(OmegaConf.to_container(run.config.model, resolve=True)))
+    docstrings = "\n".join(str(hydra.utils.get_object(target).__doc__) for target in _list_classes(run))
     return [reference for paper, reference in papers.items() if paper in docstrings]
 
 
-def _read_docstrings(config: Any) -> Iterator[str]:
-    for _, node in walk(config, "model"):
+def _list_classes(run: TrainedRun) -> Iterator[str]:
+    for _, node in walk(OmegaConf.to_container(run.config.model, resolve=True), "model"):
         if isinstance(node, dict) and node.get("_target_"):
-            yield str(hydra.utils.get_object(node["_target_"]).__doc__)
+            yield node["_target_"]

@@ -76,7 +76,8 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
         check_vectors(config)
         _check_fresh(config, overrides)
         folder = Path(config.pretraining_folder)
-        check_writable(folder, f"pretraining_folder={folder}")  # because the run will leave a note there
+        # because the run will leave a note there
+        check_writable(folder, f"pretraining_folder={folder}", ". Fix: pretraining_folder=FOLDER")
 
 
 def _check_search(section: str, settings: DictConfig) -> None:

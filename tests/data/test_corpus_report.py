@@ -103,7 +103,7 @@ def test_a_vocabulary_that_the_text_cannot_teach_is_a_warning_with_a_smaller_siz
     assert report(tmp_path, caplog, train=train, joint=True) == report(tmp_path, caplog, train=train, size=14) == []
     assert report(tmp_path, caplog, train=train) == [
         f"data.vocabulary.size=1000: the {side} vocabulary has 62 entries, which occur 2.9 times on average in the "
-        "training text, too rarely to be learned. Fix: data.vocabulary.size=13"
+        "training text, too rarely to be learned. Fix: data.vocabulary.kind=bpe data.vocabulary.size=13"
         for side in ("source", "target")
     ]
 

@@ -162,10 +162,10 @@ def test_two_ranks_start_from_a_run_with_the_folder(run, project, tmp_path):
 
 
 @pytest.mark.skipif(find_spec("submitit") is None, reason="hydra-submitit-launcher is not installed")
-def test_a_job_of_submitit_uses_the_folder(project, tmp_path):
+def test_a_job_of_submitit_uses_the_folder_from_any_place(project, tmp_path):
     """Such a job begins in a new process, which has the composed settings but not the command."""
     sweep = ("-m", "hydra/launcher=submitit_local", f"user_dir={project}", f"hydra.sweep.dir={tmp_path}/sweep")
-    command("train", *sweep, *SHARP)
+    command("train", *sweep, *SHARP, cwd=tmp_path)
     (job,) = (tmp_path / "sweep").glob("attention*/summary.json")
     assert read_summary(job.parent)["status"] == "completed"
 

@@ -188,6 +188,9 @@ def test_a_jobs_folder_has_one_level_and_a_short_name():
     assert folder_name(r"trainer.max_time=00\:01,size.encoder=$\{size.hidden\}") == (
         "trainer.max_time=00:01,size.encoder={size.hidden}"
     )
+    paths = ",".join(f"data.train.{side}=/{'folder/' * 12}{side}" for side in ("source", "target"))
+    assert folder_name(f"{paths},experiment=mine,seed=1").startswith("seed=1,experiment=mine,data.train.source=.folder")
+    assert folder_name(f"test,{paths},beam=5").startswith("test,beam=5,data.train.source=")
     long, longer = folder_name("a" * 300), folder_name("a" * 301)
     assert len(long) < 200
     assert long != longer
