@@ -16,7 +16,6 @@ PART = re.compile(
 SMALLER = {  # what takes long, or needs the network
     "python -m nmt.data.download multi30k": "true",
     "1000": "8",
-    "2000": "16",
     "size: demo": "size: tiny",
     "size: 4000": "size: 200",
     "max_epochs: 2": "max_epochs: 1",
