@@ -44,7 +44,8 @@ def add_typed_user_dir(arguments: Sequence[str]) -> list[str]:
         return list(arguments)
     text = value if isinstance(value, str) else typed[-1].partition("=")[2]  # because 007 would be read as 7
     folder = add_user_dir(text)
-    return [*(argument for argument in arguments if argument not in typed), f"user_dir={quote_value(folder)}"]
+    # first, because Hydra's parser reads no KEY=VALUE after a flag such as --cfg that follows others
+    return [f"user_dir={quote_value(folder)}", *(argument for argument in arguments if argument not in typed)]
 
 
 def add_configured_user_dir(config: DictConfig, overrides: Iterable[str]) -> None:

@@ -104,7 +104,7 @@ def test_a_folder_may_be_named_in_any_way(project, monkeypatch, path):
     monkeypatch.chdir(project.parent)
     (project.parent / "link").symlink_to(project)
     (project.parent / "other").mkdir()
-    assert add_typed_user_dir(["seed=2", f"user_dir={path}"]) == ["seed=2", f"user_dir='{project}'"]
+    assert add_typed_user_dir(["seed=2", f"user_dir={path}"]) == [f"user_dir='{project}'", "seed=2"]
     check_targets({"_target_": "my_parts.Mine"}, user_dir=path)
 
 
