@@ -34,20 +34,23 @@ def check_references(config: Mapping[str, Any]) -> None:
                     sections.append(reference["section"])
 
 
-def check_targets(node: Any, section: str = "model", user_dir: str | Path | None = None) -> None:
+def check_targets(
+    node: Any, section: str = "model", user_dir: str | Path | None = None, run: Path | None = None
+) -> None:
     """Refuse a resolved configuration that names anything but torch.nn.init, and classes of this project or the user.
 
     Args:
         node: A part of the configuration.
         section: Its key.
         user_dir: The folder of the user's classes, as the command names it.
+        run: The folder of the run whose configuration it is.
     """
     for key, value in walk(node, section):
         if isinstance(value, str) and "${" in value:
             raise UserError(f"{key}={value}: refused, because it would be resolved a second time")
         if isinstance(value, Mapping) and value.get("_target_") is not None:
             target = str(value["_target_"])
-            if refusal := _find_refusal(target, user_dir):
+            if refusal := _find_refusal(target, user_dir, run):
                 raise UserError(f"{key}._target_={target}: {refusal}")
 
 
@@ -62,10 +65,10 @@ def walk(node: Any, key: str) -> Iterator[tuple[str, Any]]:
             yield from walk(value, f"{key}[{index}]")
 
 
-def _find_refusal(target: str, user_dir: str | Path | None) -> str | None:
+def _find_refusal(target: str, user_dir: str | Path | None, run: Path | None) -> str | None:
     """Return why a stored configuration may not name a target, or None if it may."""
     module, _, name = target.rpartition(".")
-    file = _find_user_file(module, user_dir)
+    file = _find_user_file(module, user_dir, run)
     if not (target.startswith(ALLOWED) or file):
         return _refuse(user_dir)
     try:
@@ -81,13 +84,21 @@ def _find_refusal(target: str, user_dir: str | Path | None) -> str | None:
     # The place of the definition counts, because nmt.model.encoder.torch.hub.load begins like a name of this project.
     # Only classes are allowed, because functions also fetch, write and remove files.
     module = str(getattr(named, "__module__", None))
-    file = _find_user_file(module, user_dir)
+    file = _find_user_file(module, user_dir, run)
     is_ours = module.startswith(ALLOWED) or (file is not None and _is_imported_from(module, file))
     return None if module == "torch.nn.init" or (isinstance(named, type) and is_ours) else _refuse(user_dir)
 
 
-def _find_user_file(module: str, user_dir: str | Path | None) -> Path | None:
-    return None if user_dir is None else find_module_file(module, [user_dir])
+def _find_user_file(module: str, user_dir: str | Path | None, run: Path | None) -> Path | None:
+    """Return the user's file of a module; files in the part of `user_dir` that holds the run are the run's."""
+    if user_dir is None:
+        return None
+    root, place = Path(user_dir).resolve(), None if run is None else run.resolve()
+    if place is not None and place.is_relative_to(root):
+        first = place.relative_to(root).parts[:1]  # empty if the run is `user_dir` itself
+        if not first or module.split(".")[0] == first[0]:
+            return None
+    return find_module_file(module, [user_dir])
 
 
 def _is_imported_from(module: str, file: Path) -> bool:
@@ -99,4 +110,4 @@ def _refuse(user_dir: str | Path | None) -> str:
     allowed = f"refused, because a run may only name {'…, '.join(ALLOWED)}…"
     if user_dir is None:
         return f"{allowed}. Fix: add user_dir=FOLDER if you trust it"
-    return f"{allowed}, and classes that files in user_dir={user_dir} define. Fix: correct the name"
+    return f"{allowed}, and classes that files in user_dir={user_dir} define, beside the run. Fix: correct the name"

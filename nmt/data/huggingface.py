@@ -54,6 +54,8 @@ class HubPairs(Pairs):
         files = data_files if isinstance(data_files, Mapping) else {"train": data_files} if data_files else {}
         self.data_files = {key: [value] if isinstance(value, str) else list(value) for key, value in files.items()}
         self.streaming, self.column, self.source, self.target = streaming, column, source, target
+        if path in FORMATS and not any(self.data_files.values()):  # `datasets` would read the working directory
+            raise ConfigurationError(f"data.reader.data_files must be given with data.reader.path={path}")
 
     def places(self) -> list[Place]:
         """Return the data set, unless it is a format, and its files."""

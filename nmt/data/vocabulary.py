@@ -65,7 +65,9 @@ class Vocabulary:
         """Parse the text of `to_json`; refuse other tokenizers, because their regular expressions may never end."""
         try:
             tokenizer = Tokenizer.from_str(text)
-        except Exception as error:  # because the library raises plain exceptions
+        except BaseException as error:  # because the library raises plain exceptions, and panics
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
             raise DataError(f"not a tokenizer.json ({first_line(error)[:200]})") from None
         if problem := _find_difference(tokenizer):
             raise DataError(f"not a tokenizer.json of this project: {problem}")

@@ -11,10 +11,15 @@ import numpy as np
 
 from nmt.data.text_files import open_text, read_raw_lines
 from nmt.errors import DataError
+from nmt.system.safe_files import check_regular
 
 
 def read_size(path: Path) -> int:
     """Return how many numbers a vector of the file has."""
+    try:
+        check_regular(path)
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}. Fix: name word vectors in text format (.vec)") from None
     _, line = next(_read_lines(path), (1, b""))
     _, *numbers = line.split(b" ")
     size = int(line.split()[1]) if _is_header(line) else len(numbers)
@@ -55,7 +60,7 @@ def _read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _is_header(line: bytes) -> bool:
     fields = line.split()
-    return len(fields) == 2 and all(field.isdigit() for field in fields)
+    return len(fields) == 2 and all(field.isdigit() and len(field) < 12 for field in fields)
 
 
 def _split_line(line: bytes, size: int) -> tuple[bytes, bytes]:

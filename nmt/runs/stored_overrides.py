@@ -36,6 +36,7 @@ REFUSED_KEYS = re.compile(
     r"|callbacks\..*(?:path|file)|data\..*cache|pretraining_folder"  # where files are written
 )
 FILE_KEYS = re.compile(r"data\.(?:dir|reader|train|valid|tests)\b")
+RUN_KEYS = re.compile(r"(?:init_from|ckpt_path|vectors|data\.vocabulary\.run)\b")  # of runs and files to read
 OF_SWEEPS = re.compile(r"^\+*(?:table|hparams_search)=")  # which the run was a job of
 
 
@@ -52,9 +53,12 @@ def repeat_run(arguments: list[str]) -> list[str]:
         raise UserError("run=: names no folder. Fix: run=FOLDER, the folder of a run to repeat")
     folder = Path(folders[0])
     overrides = _leave_out_user_dir(_read_overrides(folder), folder, arguments)
-    for override in overrides:
-        if not _is_harmless(override):
+    typed = set(map(override_key, arguments))
+    refused = [override for override in overrides if not _is_harmless(override)]
+    for override in refused:
+        if override_key(override) not in typed:
             raise UserError(f"run={folder}: refused to repeat {override}. Fix: write it yourself, if you trust it")
+    overrides = [override for override in overrides if override not in refused]
     repeated = [override for override in overrides if not OF_SWEEPS.match(override)]
     others = [argument for argument in arguments if not argument.startswith("run=")]
     return [*repeated, f"repeats={quote_value(folder.absolute())}", *others]
@@ -79,10 +83,16 @@ def _read_overrides(folder: Path) -> list[str]:
 def find_typed(folder: str, overrides: Sequence[str]) -> dict[str, str]:
     """Return the values of a command that repeats a run, without those of the run itself, by key."""
     stored = _read_overrides(Path(folder)) if Path(folder).is_dir() else []  # it may be gone when its copy is resumed
-    typed = Counter(overrides) - Counter(stored)
+    typed = Counter(map(_normalize, overrides)) - Counter(map(_normalize, stored))
     parsed = OverridesParser.create().parse_overrides(list(typed.elements()))
     values = (place for override in parsed for place in walk(override.value(), override.key_or_group))
     return {key: str(value) for key, value in values}
+
+
+def _normalize(override: str) -> str:
+    """Return an override as Hydra writes it for the jobs of a sweep."""
+    parsed = OverridesParser.create().parse_override(override)
+    return f"{parsed.get_key_element()}={parsed.get_value_element_as_str()}"
 
 
 def _leave_out_user_dir(overrides: list[str], folder: Path, arguments: list[str]) -> list[str]:
@@ -119,6 +129,8 @@ def _is_harmless_value(key: str, value: Any) -> bool:
     text = str(value)
     if REFUSED_KEYS.match(key):
         return False
+    if RUN_KEYS.match(key):
+        return value is None or REFERENCE.fullmatch(text) is not None or is_named(Path(text)) or is_named(text)
     if re.match(r"(?:name|sweep)\b", key):  # of folders
         return not text.startswith("/") and ".." not in text and "$" not in text
     if key.startswith("pretraining"):  # its references are resolved before its overrides are parsed

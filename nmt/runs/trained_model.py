@@ -72,7 +72,7 @@ class TrainedRun:
         self.unknown = str(record["config"].get("score_unknown") or "keep")  # treatment of unknown words in evaluations
         self.languages = Sides(*(self._language(side, record["vocabularies"][side]) for side in SIDES))
         self._check_vocabulary_sizes()
-        self.model = build_model(self.config, self.user_dir)
+        self.model = build_model(self.config, self.user_dir, self.folder)
         weights = {
             name.removeprefix("model."): value
             for name, value in content["state_dict"].items()
@@ -107,7 +107,7 @@ class TrainedRun:
 
     def data(self, overrides: list[str] | None = None) -> "TranslationData":
         """Return the data that the run was trained on, with KEY=VALUE overrides applied."""
-        data = build_data(self.config, overrides, self.user_dir)
+        data = build_data(self.config, overrides, self.user_dir, self.folder)
         if not self.trust:
             typed = walk(OmegaConf.to_container(read_dotlist(overrides or [])).get("data", {}), "data")
             data.permission = Permission(self.folder, {key: str(value) for key, value in typed}, FIX)
@@ -153,24 +153,27 @@ class TrainedRun:
         return LexicalTable.load(path)
 
 
-def build_model(config: DictConfig, user_dir: str | Path | None = None) -> Translator:
-    """Build the model that a configuration describes."""
-    return _instantiate(config.model, "model", user_dir)
+def build_model(config: DictConfig, user_dir: str | Path | None = None, run: Path | None = None) -> Translator:
+    """Build the model that a configuration describes; `run` is the folder of the run that has stored it."""
+    return _instantiate(config.model, "model", user_dir, run)
 
 
 def build_data(
-    config: DictConfig, overrides: list[str] | None = None, user_dir: str | Path | None = None
+    config: DictConfig,
+    overrides: list[str] | None = None,
+    user_dir: str | Path | None = None,
+    run: Path | None = None,
 ) -> "TranslationData":
     """Build the data that a configuration describes, with KEY=VALUE overrides applied."""
     config = copy.deepcopy(config)
     OmegaConf.set_struct(config, True)
     OmegaConf.set_struct(config.data.tests, False)  # because new test sets may be named
-    return _instantiate(OmegaConf.merge(config, read_dotlist(overrides or [])).data, "data", user_dir)
+    return _instantiate(OmegaConf.merge(config, read_dotlist(overrides or [])).data, "data", user_dir, run)
 
 
-def _instantiate(node: DictConfig, place: str, user_dir: str | Path | None) -> Any:
+def _instantiate(node: DictConfig, place: str, user_dir: str | Path | None, run: Path | None) -> Any:
     """Resolve a part of a configuration once, check what it names, and build it from the checked values."""
     plain = OmegaConf.to_container(node, resolve=True)
-    check_targets(plain, place, user_dir)
+    check_targets(plain, place, user_dir, run)
     # below a parent, because Hydra's errors then name the full key
     return hydra.utils.instantiate(OmegaConf.create({place: plain})[place])

@@ -29,7 +29,7 @@ from nmt.config.resolvers import starts_from_pretrained
 from nmt.data.candidate_lists import Candidates
 from nmt.data.corpus_cache import PreparedCorpus
 from nmt.data.datamodule import TranslationData
-from nmt.data.named_files import Permission
+from nmt.data.named_files import Permission, remember
 from nmt.errors import UserError, is_importable, require_packages
 from nmt.evaluation.run_evaluation import evaluate_run
 from nmt.evaluation.test_set import read_test_set
@@ -47,7 +47,7 @@ from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.training.callbacks import LockGuard
 from nmt.training.lightning_module import TrainingModule, parameter_counts
 from nmt.training.nonfinite_guard import NonfiniteGuard
-from nmt.training.preflight import check_ranks, check_settings
+from nmt.training.preflight import check_ranks, check_settings, list_places
 from nmt.training.pretrained_vectors import fill_embeddings
 from nmt.training.pretraining import offer_as_stage, pretrained, stage_folder
 from nmt.training.process_setup import (
@@ -142,6 +142,7 @@ def preflight(plan: RunPlan, summary: RunSummary) -> None:
     """Set up the process, and refuse settings that would fail only after hours of data preparation."""
     set_up_process(plan.config)
     check_settings(plan.config, plan.overrides, plan.earlier.checkpoint)
+    remember(list_places(plan.config))
     if plan.earlier.starts_again:
         put_aside(plan.folder)
         summary.start()

@@ -18,6 +18,7 @@ from nmt.config.diff import flatten_settings
 from nmt.config.explain import explain_construction_error
 from nmt.config.resolvers import starts_from_pretrained
 from nmt.data.moses_internals import list_moses_languages
+from nmt.data.named_files import Place
 from nmt.data.parallel_text import SIDES
 from nmt.data.preprocessing import languages_of_country
 from nmt.errors import ConfigurationError, UserError, did_you_mean
@@ -28,6 +29,7 @@ from nmt.runs.folder import BEST
 from nmt.runs.trained_model import build_model
 from nmt.system.files import check_writable
 from nmt.system.hardware import available_cores, has_bfloat16_products
+from nmt.system.hub import is_hub_name
 from nmt.training.lightning_internals import validates_by_the_clock
 from nmt.training.lightning_module import SCORES, check_loss
 from nmt.training.pretrained_vectors import check_vectors
@@ -78,6 +80,12 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
         folder = Path(config.pretraining_folder)
         # because the run will leave a note there
         check_writable(folder, f"pretraining_folder={folder}", ". Fix: pretraining_folder=FOLDER")
+
+
+def list_places(config: DictConfig) -> list[Place]:
+    """Return the runs and files that the settings name, beside those of the data."""
+    named = [config.init_from, config.ckpt_path, config.data.vocabulary.get("run"), *config.vectors.values()]
+    return [text if is_hub_name(text) else Path(text) for text in map(str, filter(None, named))]
 
 
 def _check_search(section: str, settings: DictConfig) -> None:

@@ -108,6 +108,17 @@ def test_a_folder_may_be_named_in_any_way(project, monkeypatch, path):
     check_targets({"_target_": "my_parts.Mine"}, user_dir=path)
 
 
+def test_files_beside_a_strangers_run_are_not_the_users(project):
+    """A run may lie in the user's folder, and bring code with it."""
+    write(project, {"downloads/run/evil.py": "open('ran', 'w')\nclass Evil: pass\n", "downloads/run/checkpoints/x": ""})
+    add_user_dir(project)
+    for run in (project / "downloads/run", project / "downloads", project):
+        with pytest.raises(UserError, match=r"refused, because a run may only name .* beside the run"):
+            check_targets({"_target_": "downloads.run.evil.Evil"}, user_dir=project, run=run)
+    assert "downloads.run.evil" not in sys.modules
+    check_targets({"_target_": "my_parts.Mine"}, user_dir=project, run=project / "downloads/run")
+
+
 @pytest.mark.parametrize("name", ["007", "a b", "it's", "1e3", "null and void"])
 def test_a_folder_may_have_any_name(project, monkeypatch, name):
     monkeypatch.chdir(project.parent)

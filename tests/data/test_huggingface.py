@@ -66,6 +66,12 @@ def test_identity_of_files_pattern_and_folder_follows_their_content(tmp_path):
     assert not [kind for kind in named if pairs_of(kind).identity() == before[kind]]
 
 
+@pytest.mark.parametrize("data_files", [None, {}, {"train": []}, []])
+def test_a_format_without_files_is_refused(data_files):
+    with pytest.raises(ConfigurationError, match=r"data_files must be given with data\.reader\.path=csv"):
+        HubPairs("train", path="csv", data_files=data_files, source="en", target="de")
+
+
 def test_data_files_are_relative_to_the_named_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "pairs"

@@ -1,6 +1,7 @@
 """Files of word vectors are read, and damage is named with file and line."""
 
 import gzip
+import os
 
 import numpy as np
 import pytest
@@ -54,6 +55,16 @@ def test_errors_name_the_file_and_the_line(path, row, reason):
     path.write_bytes(b"the 1 2\n" + row + b"\n")
     with pytest.raises(DataError, match=rf"some\.vec, line 2: {reason}\. Fix: download it again, or correct the line"):
         read_vectors(path, IDS, 2)
+
+
+def test_a_pipe_and_a_first_line_of_huge_numbers_are_refused(path):
+    os.mkfifo(path)
+    with pytest.raises(DataError, match="it is a pipe or a device"):
+        read_size(path)
+    path.unlink()
+    path.write_bytes(b"5 " + b"9" * 5000 + b"\n" + ROWS)
+    with pytest.raises(DataError, match="line 2: "):
+        read_vectors(path, IDS, read_size(path))
 
 
 def test_files_without_vectors_are_refused(path):

@@ -176,6 +176,15 @@ def test_other_processing_steps_in_a_tokenizer_are_refused(part):
         Vocabulary.from_json(json.dumps(crafted))
 
 
+def test_a_tokenizer_in_which_the_library_panics_is_refused():
+    crafted = json.loads(VOCABULARIES["bpe"].to_json())
+    symbols = {"<pad>": 0, "<unk>": 1, "<s>": 2, "</s>": 3}
+    words = {word: number for number, word in enumerate(("a", "b", "é###b", "ab"), start=4)}
+    crafted["model"] |= {"continuing_subword_prefix": "é###", "vocab": symbols | words, "merges": [["a", "b"]]}
+    with pytest.raises(DataError, match=r"not a tokenizer\.json"):
+        Vocabulary.from_json(json.dumps(crafted))
+
+
 @pytest.mark.parametrize("kind", VOCABULARIES)
 def test_special_symbols_beside_an_empty_vocabulary_are_refused(kind):
     crafted = json.loads(VOCABULARIES[kind].to_json())

@@ -2,11 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
+from nmt.data.named_files import named_here, remember
 from nmt.errors import UserError
-from nmt.runs.stored_overrides import repeat_run
+from nmt.runs.stored_overrides import find_typed, repeat_run
 
 
 def test_a_job_of_a_table_is_repeated_as_a_single_run(tmp_path):
@@ -56,7 +58,7 @@ def test_a_folder_of_any_name_can_be_repeated(tmp_path, monkeypatch, name):
         "logger.wandb.artifacts=checkpoint",
         "name=mine/first",
         "fresh=[decoder.memory.*]",
-        "init_from='/a/run,a=b'",
+        "init_from=null",
         "pretraining={without: [memory], overrides: ['seed=2', '~attention/window', 'data.max_length=9']}",
     ],
 )
@@ -64,6 +66,38 @@ def test_harmless_overrides_are_repeated(tmp_path, override):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra/overrides.yaml").write_text(json.dumps([override]))
     assert repeat_run([f"run={tmp_path}"])[0] == override
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "init_from='/a/run,a=b'",
+        "init_from=hf:somebody/model",
+        "ckpt_path=/a/run",
+        "vectors.source=/a/file.vec",
+        "data.vocabulary.run=/a/run",
+        "pretraining={overrides: [init_from=/a/run]}",
+    ],
+)
+def test_a_repeated_run_takes_other_runs_and_files_only_if_the_user_has_named_them(tmp_path, monkeypatch, stored):
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra/overrides.yaml").write_text(json.dumps([stored]))
+    with pytest.raises(UserError, match=f"refused to repeat {re.escape(stored)}"):
+        repeat_run([f"run={tmp_path}", "seed=2"])
+    key, _, place = stored.partition("=")
+    assert repeat_run([f"run={tmp_path}", f"{key}=other"])[-1] == f"{key}=other"
+    if key != "pretraining":
+        place = place.strip("'")
+        remember([place if place.startswith("hf:") else Path(place)])
+        assert repeat_run([f"run={tmp_path}"])[0] == stored
+    named_here.clear()
+
+
+def test_an_override_of_a_sweep_counts_as_stored_however_hydra_writes_it(tmp_path):
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra/overrides.yaml").write_text(json.dumps(["data.train.source=[ /secret/text ]", "seed=1"]))
+    assert find_typed(str(tmp_path), ["data.train.source=[/secret/text]", "seed=2"]) == {"seed": "2"}
 
 
 @pytest.mark.parametrize("stored", ["user_dir='/a b'", "++user_dir=/elsewhere", "+user_dir=x", "~user_dir"])

@@ -35,6 +35,16 @@ def test_an_exported_model_opens_like_its_run(run, exported):
     assert translations[0] == translations[1] != ""
 
 
+@pytest.mark.parametrize("name", ["candidates.npz", "word_table.tsv.gz"])
+def test_a_run_with_a_link_to_another_file_is_not_exported(run, tmp_path, name):
+    other = shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "secret").write_text("key")
+    (other / name).symlink_to(tmp_path / "secret")
+    with pytest.raises(UserError, match=f"{name} is a link. Fix: remove it"):
+        export_model(str(other), tmp_path / "shared")
+    assert not (tmp_path / "shared").exists()
+
+
 def test_files_that_belong_to_the_run_are_exported_too(run, tmp_path):
     other = shutil.copytree(run, tmp_path / "run")
     for name in ("candidates.npz", "word_table.tsv.gz"):
