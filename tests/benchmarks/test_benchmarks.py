@@ -179,10 +179,15 @@ def corpus(tmp_path):
     """Write a small Multi30k: 200 pairs of training, one of validation and one test pair."""
     folder = tmp_path / "data" / "multi30k" / "raw"
     folder.mkdir(parents=True)
-    words = ["A man", "Two dogs", "The girl"]
+    sentences = {"en": "{} sees {} houses.", "de": "{} sieht {} Häuser."}
+    words = {
+        "en": ["A man", "Two dogs", "The girl", "old", "red"],
+        "de": ["Ein Mann", "Zwei Hunde", "Das Kind", "alte", "rote"],
+    }
     for name, count in (("train", 200), ("val", 1), ("test_2016_flickr", 1), ("test_2017_flickr", 1)):
         for language in ("en", "de"):
-            lines = [f"{words[number % 3]} sees {'red' if number % 2 else 'old'} houses." for number in range(count)]
+            *who, old, red = words[language]
+            lines = [sentences[language].format(who[n % 3], red if n % 2 else old) for n in range(count)]
             text = "".join(f"{line}\n" for line in lines)
             (folder / f"{name}.{language}.gz").write_bytes(gzip.compress(text.encode()))
     return tmp_path / "data"
@@ -198,12 +203,14 @@ def test_the_text_for_the_peers_holds_whole_preprocessed_lines(corpus, tmp_path)
         str(tmp_path / "text"),
     ]
     subprocess.run(command, env=environment, check=True)
-    for language in ("en", "de"):
+    expected = {
+        "en": ("a man sees old houses .", "two dogs sees red houses ."),
+        "de": ("ein mann sieht alte häuser .", "zwei hunde sieht rote häuser ."),
+    }
+    for language, (first, last) in expected.items():
         lines = (tmp_path / "text" / f"train.{language}").read_text().splitlines()
-        assert len(lines) == 200
-        assert lines[0] == "a man sees old houses ."
-        assert lines[-1] == "two dogs sees red houses ."
-        assert (tmp_path / "text" / f"valid.{language}").read_text() == "a man sees old houses .\n"
+        assert (len(lines), lines[0], lines[-1]) == (200, first, last)
+        assert (tmp_path / "text" / f"valid.{language}").read_text() == f"{first}\n"
 
 
 # a peer that trains on nothing: it reads the text that its configuration names, and counts the words of each update
