@@ -224,7 +224,7 @@ def test_a_sweep_is_watched_from_before_its_first_job_to_its_end(browser, tmp_pa
         command("train", *TWO_STEPS, *seeds)
         expect(page.locator("#jobs tbody tr")).to_have_count(2, timeout=PATIENCE)
         expect(page.locator("#jobs .state.completed")).to_have_count(2, timeout=PATIENCE)
-        expect(page.locator("#leaderboard tbody tr")).to_have_count(1, timeout=PATIENCE)
-        assert "2 seeds" in page.locator("#leaderboard tbody").inner_text()
+        expect(page.locator("#leaderboard tbody")).to_contain_text("2 seeds", timeout=PATIENCE)
+        assert page.locator("#leaderboard tbody tr").count() == 1
         assert page.locator("#samples .sentence").count() == 8
         assert re.search(r"\d of \d|\d steps", page.locator("#jobs tbody").inner_text())
