@@ -6,6 +6,7 @@ Nothing in a file is executed. Deep nesting, YAML aliases and huge numbers are r
 import errno
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,20 @@ def check_regular(path: Path) -> None:
     """Raise an OSError for a pipe or a device, because reading it may never end, or only work once."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", str(path))
+
+
+def inside(folder: Path, name: str | Path) -> Path:
+    """Return the path of a file in a run's folder; raise UnreadableError if a link leads out of the folder.
+
+    Such a link could show any file of the user. The folder itself may be a link.
+    """
+    path, top = folder / name, Path(os.path.realpath(folder))
+    real = Path(os.path.realpath(path))
+    # because the hub's cache keeps files in blobs/, and links to them from snapshots/COMMIT/
+    is_blob = top.parent.name == "snapshots" and real.parent == top.parents[1] / "blobs"
+    if not (real.is_relative_to(top) or is_blob):
+        raise UnreadableError(f"{name} is a link out of the run's folder; copy the file there")
+    return path
 
 
 def read_text(path: Path, where: str) -> str:

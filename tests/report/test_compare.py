@@ -277,7 +277,7 @@ def test_the_tokenizer_is_read_from_its_setting_and_not_from_the_signature(sweep
     stored = json.loads(path.read_text())
     stored["scores"]["bleu"]["signature"] = "nrefs:1|case:mixed|eff:no|tok:ja-mecab-0.996-IPA|smooth:exp|version:2.6.0"
     path.write_text(json.dumps(stored | {"counted": {"tokenize": "char", "lowercase": False}}))
-    assert read_evaluation(path.parent).tokenization == {"tokenize": "char", "lowercase": False}
+    assert read_evaluation(path.parents[1], "test").tokenization == {"tokenize": "char", "lowercase": False}
 
 
 def test_seeds_are_one_system_and_the_best_system_comes_first(sweep, tmp_path):

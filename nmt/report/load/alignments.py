@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from nmt.report.load.evaluation import Evaluation
-from nmt.system.safe_files import check_regular
+from nmt.system.safe_files import UnreadableError, check_regular, inside
 
 MAX_SIZE = 2**26  # bytes of an array, uncompressed
 MIN_WEIGHT = 0.02  # smaller weights are read as zero
@@ -37,9 +37,11 @@ def open_alignments(evaluation: Evaluation) -> tuple[NpzFile | None, tuple[str, 
 def open_archive(path: Path, loss: str) -> tuple[NpzFile | None, tuple[str, ...]]:
     """Open a file with arrays of sentences; if it is damaged, return None and a note of what is lost."""
     try:
-        check_regular(path)
+        check_regular(inside(path.parents[1], path.relative_to(path.parents[1])))
         archive = np.load(path, allow_pickle=False)
         largest = max(member.file_size for member in archive.zip.infolist())
+    except UnreadableError as error:
+        return None, (f"{error}: {loss}",)
     except Exception:  # a damaged archive raises errors of many types
         return None, (f"{path.name} is damaged: {loss}",)
     return (archive, ()) if largest <= MAX_SIZE else (None, (f"{path.name} is not of sentences: {loss}",))
