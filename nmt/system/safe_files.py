@@ -15,6 +15,8 @@ import yaml
 
 MAX_DEPTH = 50  # of JSON and YAML
 MAX_NUMBER = 10**18
+# bytes, far beyond files of real runs, because values take many times the memory of their text
+MOST_TEXT, MOST_JSON, MOST_YAML = 2**27, 2**24, 2**20
 YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -26,7 +28,7 @@ def read_json(path: Path, where: str = "") -> dict[str, Any]:
     """Return the JSON object of a file, which errors call `where`."""
     where = where or path.name
     try:
-        content = json.loads(read_text(path, where))
+        content = json.loads(read_text(path, where, MOST_JSON))
     except (ValueError, RecursionError):
         raise UnreadableError(f"{where} is not JSON") from None
     if not isinstance(content, dict):
@@ -37,7 +39,7 @@ def read_json(path: Path, where: str = "") -> dict[str, Any]:
 def read_yaml(path: Path) -> Any:
     """Return the content of a YAML file."""
     where = f"{path.parent.name}/{path.name}"
-    text = read_text(path, where)
+    text = read_text(path, where, MOST_YAML)
     try:
         _check_events(yaml.parse(text, Loader=YAML), where)
         content = yaml.load(text, Loader=YAML)
@@ -90,10 +92,12 @@ def inside(folder: Path, name: str | Path) -> Path:
     return path
 
 
-def read_text(path: Path, where: str) -> str:
-    """Return the text of a file, which errors call `where`."""
+def read_text(path: Path, where: str, most: int = MOST_TEXT) -> str:
+    """Return the text of a file of at most so many bytes; errors call it `where`."""
     try:
         check_regular(path)
+        if (size := path.stat().st_size) > most:
+            raise UnreadableError(f"{where} has {size} bytes, and may have {most}")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UnreadableError(f"has no {where}") from None

@@ -248,6 +248,32 @@ def test_hostile_archives_remove_only_the_traces(runs_to_compare, tmp_path, made
     assert not (tmp_path / "marker").exists()
 
 
+def test_arrays_that_do_not_fit_their_sentence_are_not_read(tmp_path):
+    """A small archive could otherwise unpack to more than the memory."""
+    folder = write_run(tmp_path / "run", lines=[("ma pu", "pu ma")] * 50)
+    with_traces(folder)
+    run = load_run(read_run(folder), "test")
+    rows, columns = len(run.evaluation.sentences[0].words), len(run.evaluation.sentences[0].source_words)
+    alignments, traces = dict(np.load(run.evaluation.alignments)), dict(np.load(run.evaluation.traces))
+    np.savez(run.evaluation.alignments, **alignments | {"0": np.zeros((rows, columns + 1), np.float16)})
+    np.savez(run.evaluation.traces, **traces | {"memory_weights/0": np.zeros((rows, 1, 1001), np.float16)})
+    damaged = [f"{name}.npz is damaged (ValueError)" for name in ("alignments", "traces")]
+    assert [note.split(":")[0] for note in pack_alignments([run], 1e6)[1][0]] == damaged
+    many = {f"memory_{number}/0": np.zeros((rows, 1, 1000), np.float16) for number in range(800)}
+    np.savez(run.evaluation.alignments, **alignments)
+    np.savez_compressed(run.evaluation.traces, **traces | many)
+    assert [note.split(":")[0] for note in pack_alignments([run], 1e6)[1][0]] == damaged[1:]
+
+
+@pytest.mark.parametrize(
+    "name", ["summary.json", "metrics.csv", ".hydra/config.yaml", "test/scores.json", "test/sentences.jsonl"]
+)
+def test_a_file_larger_than_any_real_one_is_not_read(tmp_path, name):
+    folder = write_run(tmp_path / "run")
+    os.truncate(folder / name, 2**40)  # sparse: it takes no room on the disk
+    assert f"{name.removeprefix('.hydra/')} has {2**40} bytes, and may have " in read_everything(folder)
+
+
 @pytest.mark.parametrize("tokenizer", ["evil", "../x", ""])
 def test_a_run_with_an_unknown_bleu_tokenizer_is_left_out(runs_to_compare, tokenizer):
     scores = json.loads(runs_to_compare[1]["test/scores.json"])
