@@ -116,8 +116,8 @@ def read_or_note(read: Callable[[], Any], loss: str, default: Any) -> tuple[Any,
 
 
 def is_number(value: Any) -> bool:
-    """Return True for finite numbers; True and False are not numbers."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Return True for numbers whose squares can be summed; infinity, NaN, True and False are not numbers."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_NUMBER
 
 
 def make_json_safe(node: Any) -> Any:
