@@ -18,13 +18,17 @@ from nmt.data.named_files import Permission, remember
 from nmt.data.parallel_text import Pairs, Sides, identify_files, list_files
 from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
-from nmt.data.vocabulary import check_kind, read_vocabularies
+from nmt.data.vocabulary import TOKENIZERS, check_kind, read_vocabularies
 from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
 from nmt.system.files import cache_folder, to_path
 
 log = logging.getLogger(__name__)
 
-FOLDERS_OF_A_RUN = ("checkpoints", "wandb", "tensorboard")  # in which no results are written
+NAMES_OF_A_RUN = (  # files and folders in its folder, so that no test set has their names
+    "checkpoints", "wandb", "tensorboard", "metrics.csv", "summary.json", "sweep.json", "train.log", "output.log",
+    "valid_samples.json", "word_table.tsv.gz", "candidates.npz", "model.safetensors", "config.json", "README.md",
+    "unusual_steps.jsonl", "multirun.yaml", *TOKENIZERS,
+)  # fmt: skip
 
 
 class TranslationData(LightningDataModule):
@@ -128,8 +132,8 @@ class TranslationData(LightningDataModule):
     def test_pairs(self, name: str | None = None) -> tuple[str, Pairs]:
         """Return the name and the pairs of a test set; `valid` is one too, and `data.test` the default."""
         name = str(name or self.test or "valid")
-        # because a stored run must not name other places to write to
-        if name in FOLDERS_OF_A_RUN or name.startswith(".") or set(name) & set("/\\\0"):
+        # because a stored run must not name other places to write to; after a comma come settings of an evaluation
+        if name in NAMES_OF_A_RUN or name.startswith(".") or set(name) & set("/\\,") or not name.isprintable():
             raise ConfigurationError(
                 f"data.test={name!r}: not a valid name for a folder of the run. Fix: use letters and digits"
             )

@@ -84,6 +84,8 @@ def write_results(
 @contextmanager
 def _make_draft(draft: Path) -> Iterator[Path]:
     """Yield a new folder, and remove it at the end; a killed process may have left it."""
+    if draft.is_symlink() or draft.is_file():  # a run from somebody else may have one
+        draft.unlink()
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     try:

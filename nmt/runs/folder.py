@@ -19,7 +19,7 @@ from typing import Any
 
 from nmt.config.diff import is_within, override_key
 from nmt.system.checksums import CHECKSUMS, find_damage
-from nmt.system.safe_files import UnreadableError, check_regular, read_json
+from nmt.system.safe_files import UnreadableError, check_regular, inside, read_json
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ UNREADABLE = (UnreadableError, OSError, ValueError, LookupError, TypeError, Attr
 def read_summary(folder: Path) -> dict[str, Any]:
     """Return a run's summary.json; empty if it is missing or damaged."""
     try:
-        return read_json(folder / SUMMARY)
+        return read_json(inside(folder, SUMMARY))
     except UNREADABLE:
         return {}
 
@@ -51,7 +51,7 @@ def has_checkpoint(folder: Path) -> bool:
 def jobs_of(sweep: Path) -> set[Path]:
     """Return the folders of the jobs of a sweep's last command, from sweep.json; empty if it cannot be read."""
     try:
-        jobs = read_json(sweep / SWEEP)["jobs"]
+        jobs = read_json(inside(sweep, SWEEP))["jobs"]
         return {(sweep / job["folder"]).resolve() for job in jobs}
     except UNREADABLE:
         return set()
@@ -60,7 +60,7 @@ def jobs_of(sweep: Path) -> set[Path]:
 def read_job_names(sweep: Path) -> dict[str, str]:
     """Return the name of each job's folder, and what tells the job from the others; empty if it cannot be read."""
     try:
-        jobs = read_json(sweep / SWEEP)["jobs"]
+        jobs = read_json(inside(sweep, SWEEP))["jobs"]
         return {str(job["folder"]): str(job["name"]) for job in jobs}
     except UNREADABLE:
         return {}
@@ -112,7 +112,7 @@ def is_scored(folder: Path, test: str | None, unknown: str, search: Mapping[str,
 
 def _are_current(folder: Path, evaluation: str, test: str | None, unknown: str, search: Mapping[str, Any]) -> bool:
     try:
-        scores = read_json(folder / evaluation / SCORES)
+        scores = read_json(inside(folder, f"{evaluation}/{SCORES}"))
         is_other_text = changes_of_test(test, scores.get("data_overrides", []))
         is_this_search = all(scores["search"].get(key) == value for key, value in search.items())
         is_current = not _has_newer_weights(folder, scores.get("members"))

@@ -1,5 +1,6 @@
 """Write a trained model to a folder that can be shared, and upload it; nmt/runs/shared_model.py reads it."""
 
+import errno
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,16 +27,22 @@ def export_model(path: str, folder: Path, name: str | None = None, user_dir: str
         name: The name that the model will have on the hub, for its card.
         user_dir: The folder of the user's own classes.
     """
+    exists = ConfigurationError(f"export={folder}: is there already. Fix: name a new folder, or remove it")
     if folder.exists():
-        raise ConfigurationError(f"export={folder}: is there already. Fix: name a new folder, or remove it")
+        raise exists
     check_writable(folder, f"export={folder}")
     run = TrainedRun(path, user_dir)
     if run.checkpoint.name == WEIGHTS:
         raise ConfigurationError(f"export={folder}: run={path} is such a folder already. Fix: copy it, or push=hf:…")
-    with atomic_folder(folder) as draft:
-        _write_model(run, draft)
-        write_text(draft / CARD, write_card(run, name))
-        _check_is_same(run, TrainedRun(str(draft), user_dir), folder)
+    try:
+        with atomic_folder(folder) as draft:
+            _write_model(run, draft)
+            write_text(draft / CARD, write_card(run, name))
+            _check_is_same(run, TrainedRun(str(draft), user_dir), folder)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # another process exported to it meanwhile
+            raise exists from None
+        raise
 
 
 def push_model(path: str, name: str, user_dir: str | None = None) -> str:

@@ -6,6 +6,7 @@ Nothing in a file is executed. Deep nesting, YAML aliases and huge numbers are r
 import errno
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import yaml
 
 MAX_DEPTH = 50  # of JSON and YAML
 MAX_NUMBER = 10**18
+# bytes, far beyond files of real runs, because values take many times the memory of their text
+MOST_TEXT, MOST_JSON, MOST_YAML = 2**27, 2**24, 2**20
 YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -25,7 +28,7 @@ def read_json(path: Path, where: str = "") -> dict[str, Any]:
     """Return the JSON object of a file, which errors call `where`."""
     where = where or path.name
     try:
-        content = json.loads(read_text(path, where))
+        content = json.loads(read_text(path, where, MOST_JSON))
     except (ValueError, RecursionError):
         raise UnreadableError(f"{where} is not JSON") from None
     if not isinstance(content, dict):
@@ -36,7 +39,7 @@ def read_json(path: Path, where: str = "") -> dict[str, Any]:
 def read_yaml(path: Path) -> Any:
     """Return the content of a YAML file."""
     where = f"{path.parent.name}/{path.name}"
-    text = read_text(path, where)
+    text = read_text(path, where, MOST_YAML)
     try:
         _check_events(yaml.parse(text, Loader=YAML), where)
         content = yaml.load(text, Loader=YAML)
@@ -75,10 +78,26 @@ def check_regular(path: Path) -> None:
         raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", str(path))
 
 
-def read_text(path: Path, where: str) -> str:
-    """Return the text of a file, which errors call `where`."""
+def inside(folder: Path, name: str | Path) -> Path:
+    """Return the path of a file in a run's folder; raise UnreadableError if a link leads out of the folder.
+
+    Such a link could show any file of the user. The folder itself may be a link.
+    """
+    path, top = folder / name, Path(os.path.realpath(folder))
+    real = Path(os.path.realpath(path))
+    # because the hub's cache keeps files in blobs/, and links to them from snapshots/COMMIT/
+    is_blob = top.parent.name == "snapshots" and real.parent == top.parents[1] / "blobs"
+    if not (real.is_relative_to(top) or is_blob):
+        raise UnreadableError(f"{name} is a link out of the run's folder; copy the file there")
+    return path
+
+
+def read_text(path: Path, where: str, most: int = MOST_TEXT) -> str:
+    """Return the text of a file of at most so many bytes; errors call it `where`."""
     try:
         check_regular(path)
+        if (size := path.stat().st_size) > most:
+            raise UnreadableError(f"{where} has {size} bytes, and may have {most}")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UnreadableError(f"has no {where}") from None
@@ -97,8 +116,8 @@ def read_or_note(read: Callable[[], Any], loss: str, default: Any) -> tuple[Any,
 
 
 def is_number(value: Any) -> bool:
-    """Return True for finite numbers; True and False are not numbers."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Return True for numbers whose squares can be summed; infinity, NaN, True and False are not numbers."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_NUMBER
 
 
 def make_json_safe(node: Any) -> Any:

@@ -357,7 +357,7 @@ def test_a_test_set_may_have_several_references(user_run, tmp_path):
     bleu = json.loads(done.stdout)["scores"]["bleu"]
     assert "nrefs:3" in bleu["signature"]
     assert bleu["score"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets, *others]).score)
-    assert read_evaluation(user_run / "news").references == [targets, *others]
+    assert read_evaluation(user_run, "news").references == [targets, *others]
 
 
 def test_a_line_that_is_too_long_is_translated_in_parts(user_run, tmp_path):

@@ -88,6 +88,20 @@ def test_an_evaluation_killed_at_any_step_leaves_files_of_one_evaluation_or_no_s
     assert calls.count("replace") > 5
 
 
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_a_draft_that_is_no_folder_is_replaced_and_its_target_kept(tmp_path, kind):
+    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
+    translated = TranslatedSet([Translation.empty()], [""], in_parts=0, empty=1, seconds=1.0)
+    folder, elsewhere = tmp_path / "test", tmp_path / "elsewhere"
+    for place in (folder, elsewhere):
+        place.mkdir()
+    (elsewhere / "kept").touch()
+    (folder / ".draft").symlink_to(elsewhere) if kind == "link" else (folder / ".draft").touch()
+    result_files.write_results(folder, test, translated, None, {"beam": 5})
+    assert (folder / "scores.json").is_file()
+    assert [path.name for path in elsewhere.iterdir()] == ["kept"]
+
+
 def test_heatmaps_are_replaced_with_the_other_files(tmp_path):
     test = test_set.TestSet("test", [SentencePair("a", "b")] * 3, [["b"] * 3], None, 0)
     shown = Translation.empty()._replace(source=["a"], target=["b"], alignment=np.ones((1, 1)))

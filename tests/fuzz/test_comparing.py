@@ -20,7 +20,10 @@ from nmt.cli.compare import compare
 from nmt.config.schema import load_defaults
 from nmt.errors import UserError
 from nmt.report.load.evaluated_runs import load_run
-from nmt.report.load.run_folder import find_runs, read_run
+from nmt.report.load.progress import read_progress
+from nmt.report.load.run_folder import find_runs, read_choices, read_run, read_settings
+from nmt.report.render.page_payload import pack_alignments
+from nmt.system.safe_files import UnreadableError
 
 FILES = (
     "summary.json",
@@ -35,6 +38,7 @@ FILES = (
     "test/forced_alignments.npz",
 )
 SECRET = "a-secret-of-the-environment"
+LINK = "is a link out of the run's folder; copy the file there"
 
 
 @pytest.fixture(scope="module")
@@ -244,6 +248,32 @@ def test_hostile_archives_remove_only_the_traces(runs_to_compare, tmp_path, made
     assert not (tmp_path / "marker").exists()
 
 
+def test_arrays_that_do_not_fit_their_sentence_are_not_read(tmp_path):
+    """A small archive could otherwise unpack to more than the memory."""
+    folder = write_run(tmp_path / "run", lines=[("ma pu", "pu ma")] * 50)
+    with_traces(folder)
+    run = load_run(read_run(folder), "test")
+    rows, columns = len(run.evaluation.sentences[0].words), len(run.evaluation.sentences[0].source_words)
+    alignments, traces = dict(np.load(run.evaluation.alignments)), dict(np.load(run.evaluation.traces))
+    np.savez(run.evaluation.alignments, **alignments | {"0": np.zeros((rows, columns + 1), np.float16)})
+    np.savez(run.evaluation.traces, **traces | {"memory_weights/0": np.zeros((rows, 1, 1001), np.float16)})
+    damaged = [f"{name}.npz is damaged (ValueError)" for name in ("alignments", "traces")]
+    assert [note.split(":")[0] for note in pack_alignments([run], 1e6)[1][0]] == damaged
+    many = {f"memory_{number}/0": np.zeros((rows, 1, 1000), np.float16) for number in range(800)}
+    np.savez(run.evaluation.alignments, **alignments)
+    np.savez_compressed(run.evaluation.traces, **traces | many)
+    assert [note.split(":")[0] for note in pack_alignments([run], 1e6)[1][0]] == damaged[1:]
+
+
+@pytest.mark.parametrize(
+    "name", ["summary.json", "metrics.csv", ".hydra/config.yaml", "test/scores.json", "test/sentences.jsonl"]
+)
+def test_a_file_larger_than_any_real_one_is_not_read(tmp_path, name):
+    folder = write_run(tmp_path / "run")
+    os.truncate(folder / name, 2**40)  # sparse: it takes no room on the disk
+    assert f"{name.removeprefix('.hydra/')} has {2**40} bytes, and may have " in read_everything(folder)
+
+
 @pytest.mark.parametrize("tokenizer", ["evil", "../x", ""])
 def test_a_run_with_an_unknown_bleu_tokenizer_is_left_out(runs_to_compare, tokenizer):
     scores = json.loads(runs_to_compare[1]["test/scores.json"])
@@ -283,3 +313,48 @@ def test_a_folder_with_only_damaged_runs_is_one_error(tmp_path):
     keys = OmegaConf.merge(load_defaults("compare"), {"output": str(tmp_path / "page.html")})
     with pytest.raises(UserError, match=r"nothing can be compared: a: test/scores\.json is not JSON"):
         compare([str(tmp_path / "a")], keys)
+
+
+@pytest.mark.parametrize("name", [*FILES, "valid_samples.json", ".hydra", "test"])
+def test_a_link_out_of_a_run_is_not_read(tmp_path, name):
+    """A run from somebody else must not copy a file of the user into the page."""
+    folder, other = write_run(tmp_path / "run"), write_run(tmp_path / "other", seed=77, mistakes=1)
+    for path in (folder, other):
+        (path / "valid_samples.json").write_text('{"step": 1, "sentences": [["secret", "a", "b"]]}')
+        with_traces(path)
+        with_gold(path)
+    path = folder / name
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    path.symlink_to(other / name)
+    assert LINK in read_everything(folder)
+    path.unlink()
+    path.symlink_to(shutil.move(other / name, folder / "kept"))  # within the folder
+    (tmp_path / "link").symlink_to(folder)
+    assert LINK not in read_everything(tmp_path / "link")
+
+
+def read_everything(folder: Path) -> str:
+    """Return the error or the notes of reading a run with its curves, samples, alignments and traces."""
+    run = read_run(folder)
+    notes = [run.problem, *read_progress(run, {})["notes"], *([] if read_choices(folder) else [LINK])]
+    try:
+        evaluated = load_run(run, "test")
+        return str([*notes, evaluated.notes, pack_alignments([evaluated], 1e6)[1]])
+    except UnreadableError as error:
+        return str([*notes, error])
+
+
+def test_a_shared_model_in_the_cache_of_the_hub_is_read(tmp_path):
+    """The cache keeps files in blobs/, and links to them from snapshots/COMMIT/."""
+    snapshot = tmp_path / "snapshots" / "0123"
+    for place in (snapshot, tmp_path / "blobs"):
+        place.mkdir(parents=True)
+    (tmp_path / "blobs" / "a").write_text('{"config": {"seed": 3}}')
+    (tmp_path / "blobs" / "b").touch()
+    (snapshot / "config.json").symlink_to("../../blobs/a")
+    (snapshot / "model.safetensors").symlink_to("../../blobs/b")
+    assert read_settings(read_run(snapshot)).seed == 3
+    (snapshot / "config.json").unlink()
+    (snapshot / "config.json").symlink_to(tmp_path / "secret.json")
+    (tmp_path / "secret.json").write_text('{"config": {"seed": 4}}')
+    assert read_settings(read_run(snapshot)).seed is None

@@ -390,7 +390,22 @@ def test_choices_are_shown_without_being_resolved(trained, checkpoint, tmp_path,
 
 
 @pytest.mark.parametrize(
-    "name", ["../outside", "/outside", "..", "checkpoints", "wandb", ".hydra", "a/b", "a\\b", "a\0b"]
+    "name",
+    [
+        "../outside",
+        "/outside",
+        "..",
+        "checkpoints",
+        "wandb",
+        ".hydra",
+        "a/b",
+        "a\\b",
+        "a\0b",
+        "x\x1b[31m\n",
+        "summary.json",
+        "source.tokenizer.json",
+        "best,beam=10",
+    ],
 )
 def test_a_path_as_the_name_of_a_test_set_is_refused(checkpoint, tmp_path, name):
     """The name is refused because results are written to a folder of that name."""

@@ -260,6 +260,19 @@ def test_the_validation_score_is_shown_if_all_runs_have_the_same_metric(tmp_path
     assert "30.50" not in text
 
 
+@pytest.mark.parametrize("score", [1.7e308, -1e18, float("inf")])
+def test_a_score_that_is_too_large_to_be_squared_leaves_out_its_run_alone(sweep, tmp_path, score):
+    path = sweep / "attention=additive,seed=2" / "test" / "scores.json"
+    stored = json.loads(path.read_text())
+    stored["scores"]["bleu"]["score"] = score
+    path.write_text(json.dumps(stored))
+    summary = path.parents[1] / "summary.json"
+    summary.write_text(json.dumps(json.loads(summary.read_text()) | {"wall_seconds": score, "steps": score}))
+    _, _, tables = compared(tmp_path, sweep)
+    reasons = {one["reason"] for one in tables["not_compared"]}
+    assert reasons >= {"test/scores.json holds no BLEU; evaluate it again"}
+
+
 def test_a_mean_over_some_of_the_seeds_shows_how_many(sweep, tmp_path):
     path = sweep / "attention=additive,seed=2" / "test" / "scores.json"
     stored = json.loads(path.read_text())
@@ -277,7 +290,7 @@ def test_the_tokenizer_is_read_from_its_setting_and_not_from_the_signature(sweep
     stored = json.loads(path.read_text())
     stored["scores"]["bleu"]["signature"] = "nrefs:1|case:mixed|eff:no|tok:ja-mecab-0.996-IPA|smooth:exp|version:2.6.0"
     path.write_text(json.dumps(stored | {"counted": {"tokenize": "char", "lowercase": False}}))
-    assert read_evaluation(path.parent).tokenization == {"tokenize": "char", "lowercase": False}
+    assert read_evaluation(path.parents[1], "test").tokenization == {"tokenize": "char", "lowercase": False}
 
 
 def test_seeds_are_one_system_and_the_best_system_comes_first(sweep, tmp_path):

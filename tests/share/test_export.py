@@ -61,6 +61,20 @@ def test_a_failed_export_leaves_no_folder(run, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_another_process_exported_meanwhile_is_kept(run, tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+
+    def export_too(*_):
+        folder.mkdir()
+        (folder / "README.md").write_text("first")
+        return "second"
+
+    monkeypatch.setattr(export, "write_card", export_too)
+    with pytest.raises(UserError, match=r"export=.*model: is there already\. Fix: name a new folder, or remove it"):
+        export_model(str(run), folder)
+    assert [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] == ["first"]
+
+
 def test_settings_that_json_cannot_hold_are_refused(run, tmp_path):
     other = shutil.copytree(run, tmp_path / "run")
     path = other / "checkpoints" / "best.ckpt"

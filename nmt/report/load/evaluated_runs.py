@@ -117,7 +117,7 @@ def load_evaluation(run: RunFolder, test: str) -> Evaluation:
         others = f"; it was on {', '.join(dict.fromkeys(map(strip_settings, run.tests)))}" if run.tests else ""
         command = f"{name_command('evaluate')} run=FOLDER {_as_arguments(test)}"
         raise UnreadableError(f"not evaluated on {test}{others}: {command}")
-    return read_evaluation(run.folder / test)
+    return read_evaluation(run.folder, test)
 
 
 def note_stale_scores(run: RunFolder, evaluation: Evaluation) -> str:

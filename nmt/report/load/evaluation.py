@@ -17,7 +17,7 @@ from nmt.evaluation.bleu import ORDER, sentence_statistics, split_words
 from nmt.evaluation.over_under_translation import count_errors
 from nmt.runs.folder import BEST, SCORES, changes_of_test, strip_settings
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
-from nmt.system.safe_files import UnreadableError, is_number, read_json, read_text
+from nmt.system.safe_files import UnreadableError, inside, is_number, read_json, read_text
 
 INCLUDED_TOKENIZERS = ("none", "13a", "intl", "zh", "char")  # of sacrebleu; others need further packages
 DEFAULTS = {  # how a run is evaluated unless scores.json has other settings
@@ -91,12 +91,13 @@ class Evaluation:
         return np.array([count_errors(*words) for words in zip(hypotheses, references, strict=True)])
 
 
-def read_evaluation(folder: Path) -> Evaluation:
-    """Read the folder of a test set; raise UnreadableError if it is damaged."""
-    where = f"{folder.name}/{SCORES}"
-    stored = read_json(folder / SCORES, where)
+def read_evaluation(run: Path, test: str) -> Evaluation:
+    """Read the results in a run's folder on a test set; raise UnreadableError if they are damaged."""
+    folder, where = run / test, f"{test}/{SCORES}"
+    stored = read_json(inside(run, where), where)
     scores, signatures = parse_scores(stored, where)
-    sentences = read_sentences(folder / "sentences.jsonl", f"{folder.name}/sentences.jsonl")
+    texts = f"{test}/sentences.jsonl"
+    sentences = read_sentences(inside(run, texts), texts)
     if stored.get("sentences") != len(sentences):
         raise UnreadableError(
             f"{where} is of {stored.get('sentences')} sentences, sentences.jsonl of {len(sentences)}; evaluate it again"
@@ -107,7 +108,7 @@ def read_evaluation(folder: Path) -> Evaluation:
         search=parse_search(stored),
         tokenization=_parse_tokenization(stored, signatures),
         checkpoint=parse_checkpoint(stored.get("members")),
-        text_overrides=parse_text_overrides(stored, strip_settings(folder.name)),
+        text_overrides=parse_text_overrides(stored, strip_settings(test)),
         alignment_counts=_parse_alignment_counts(stored, len(sentences), where),
         sentences=sentences,
         digest=compute_digest((one.source, one.reference, *one.further_references) for one in sentences),

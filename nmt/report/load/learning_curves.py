@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from nmt.report.load.run_folder import RunFolder
 from nmt.runs.folder import METRICS, parse_metrics
-from nmt.system.safe_files import UnreadableError, read_or_note, read_text
+from nmt.system.safe_files import UnreadableError, inside, read_or_note, read_text
 
 MAX_POINTS = 300  # of a curve
 CURVES = (  # charts, and the columns they show
@@ -28,7 +28,8 @@ class Curves(NamedTuple):
 
 def load_curves(run: RunFolder) -> Curves:
     """Read the curves of a run; if metrics.csv is damaged, return none and a note."""
-    curves, notes = read_or_note(lambda: read_curves(run.training / METRICS), "no learning curves", Curves({}, None))
+    nothing = Curves({}, None)
+    curves, notes = read_or_note(lambda: read_curves(inside(run.training, METRICS)), "no learning curves", nothing)
     return curves._replace(notes=notes if run.trained else ())
 
 

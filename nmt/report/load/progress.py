@@ -8,7 +8,7 @@ from nmt.report.load.learning_curves import Curves, load_curves
 from nmt.report.load.run_folder import RunFolder
 from nmt.report.load.run_names import remove_seed
 from nmt.runs.folder import METRICS, SAMPLES
-from nmt.system.safe_files import UnreadableError, is_number, read_json, read_or_note
+from nmt.system.safe_files import UnreadableError, inside, is_number, read_json, read_or_note
 
 ENDED, ONGOING = ("failed", "interrupted"), ("waiting", "running")
 MAX_SAMPLES = 100  # sentences of a validation
@@ -70,7 +70,7 @@ def _read_samples(folder: Path) -> dict[str, Any]:
     """Return the step of the last validation, and the source, reference and translation of its first sentences."""
     if not (folder / SAMPLES).exists():
         return {}
-    stored = read_json(folder / SAMPLES)
+    stored = read_json(inside(folder, SAMPLES))
     step, rows = stored.get("step"), stored.get("sentences")
     is_table = isinstance(rows, list) and all(isinstance(row, list) and len(row) == 3 for row in rows)
     if not is_number(step) or not is_table or not all(isinstance(text, str) for row in rows for text in row):

@@ -27,7 +27,7 @@ from nmt.runs.folder import (
     name_of_test,
 )
 from nmt.system.files import to_path
-from nmt.system.safe_files import UnreadableError, is_number, read_json, read_or_note, read_text, read_yaml
+from nmt.system.safe_files import UnreadableError, inside, is_number, read_json, read_or_note, read_text, read_yaml
 
 MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION, WEIGHTS)  # a folder with any of them is a run's
 MAX_DEPTH = 6  # of folders in which runs are searched
@@ -147,7 +147,7 @@ def _read_members(folder: Path) -> list[Any]:
     """Return the runs that the evaluations in a folder are of."""
     for path in sorted(folder.glob(f"*/{SCORES}")):
         try:
-            members = read_json(path).get("members")
+            members = read_json(inside(folder, path.relative_to(folder))).get("members")
         except UnreadableError:
             continue
         if isinstance(members, list):
@@ -189,7 +189,7 @@ def _read_summary(trained: Path | None) -> tuple[dict[str, Any], str]:
     if _is_shared(trained):
         return {"status": "shared"}, ""
     try:
-        summary = read_json(trained / SUMMARY)
+        summary = read_json(inside(trained, SUMMARY))
     except UnreadableError as error:
         return {"status": str(error)}, str(error)
     status = summary.get("status")
@@ -208,14 +208,14 @@ def read_overrides(folder: Path) -> tuple[list[str], tuple[str, ...]]:
     """Return the command line of a run, and a note if it cannot be read."""
     if _is_shared(folder):
         return [], ()
-    overrides, notes = read_or_note(lambda: read_yaml(folder / OVERRIDES), "its command line is not known", [])
+    overrides, notes = read_or_note(lambda: read_yaml(inside(folder, OVERRIDES)), "its command line is not known", [])
     return [str(override) for override in overrides] if isinstance(overrides, list) else [], notes
 
 
 def read_settings(run: RunFolder) -> RunSettings:
     """Read the settings of a run; where they are damaged, return none and a note."""
     name = SETTINGS if _is_shared(run.training) else CONFIG
-    config, notes = read_or_note(lambda: _read_config(run.training / name), "its settings are not known", {})
+    config, notes = read_or_note(lambda: _read_config(inside(run.training, name)), "its settings are not known", {})
     config = config if isinstance(config, dict) else {}
     text = read_text(run.training / name, name) if config else ""
     return RunSettings(config, text, read_choices(run.training), notes if run.trained else ())
@@ -228,7 +228,7 @@ def _read_config(path: Path) -> Any:
 def read_choices(folder: Path) -> dict[str, str]:
     """Return the choice of each config group, as Hydra stored it; empty if it cannot be read."""
     try:
-        choices = read_yaml(folder / CHOICES)["hydra"]["runtime"]["choices"]
+        choices = read_yaml(inside(folder, CHOICES))["hydra"]["runtime"]["choices"]
     except (UnreadableError, LookupError, TypeError):
         return {}
     items = choices.items() if isinstance(choices, dict) else ()
@@ -247,7 +247,7 @@ def _read_waiting_jobs(sweep: Path) -> list[RunFolder]:
 def read_sweep_jobs(sweep: Path) -> dict[str, Any]:
     """Return the jobs in sweep.json by the name of their folder; none if it is missing or damaged."""
     try:
-        return {job["folder"]: job for job in read_json(sweep / SWEEP)["jobs"] if _is_folder_name(job["folder"])}
+        return {job["folder"]: job for job in read_json(inside(sweep, SWEEP))["jobs"] if _is_folder_name(job["folder"])}
     except (UnreadableError, LookupError, TypeError):
         return {}
 

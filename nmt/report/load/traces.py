@@ -9,6 +9,7 @@ from nmt.report.load.alignments import open_archive
 from nmt.report.load.evaluation import Evaluation
 
 LOSS = "no traces; evaluate it again with traces=true"
+MAX_CELLS, MAX_NUMBERS = 1_000, 2**21  # of a memory, and in all traces of a sentence
 
 Traces = dict[str, np.ndarray]  # of a sentence, by name
 
@@ -34,11 +35,13 @@ def read_traces(
 def _read_sentence(archive: NpzFile, evaluation: Evaluation, names: Sequence[str], number: int) -> Traces:
     sentence = evaluation.sentences[number]
     rows, columns = len(sentence.words), len(sentence.source_words)
-    traces = {}
+    traces, left = {}, MAX_NUMBERS
     for name in names:
         if f"{name}/{number}" in archive:
             values = np.nan_to_num(archive[f"{name}/{number}"].astype(np.float32))
-            if values.shape not in {(rows,), (rows, columns), (rows, 1, values.shape[-1])} or not values.size:
+            is_known = values.shape in {(rows,), (rows, columns), (rows, 1, min(values.shape[-1], MAX_CELLS))}
+            left -= values.size
+            if not is_known or not values.size or left < 0:
                 raise ValueError
             traces[name] = values
     return traces

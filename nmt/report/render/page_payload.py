@@ -100,7 +100,7 @@ class _Chunks:
 def _pack_weights(
     archive: NpzFile, evaluation: Evaluation, numbers: Sequence[int]
 ) -> tuple[str | None, tuple[str, ...]]:
-    weights, lost = read_alignments(archive, numbers)
+    weights, lost = read_alignments(archive, evaluation, numbers)
     words = [_list_words(evaluation.sentences[number]) for number in numbers]
     return None if weights is None else _pack_chunk(words, weights), lost
 
