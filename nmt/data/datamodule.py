@@ -129,7 +129,7 @@ class TranslationData(LightningDataModule):
         """Return the name and the pairs of a test set; `valid` is one too, and `data.test` the default."""
         name = str(name or self.test or "valid")
         # because a stored run must not name other places to write to
-        if name in FOLDERS_OF_A_RUN or name.startswith(".") or set(name) & set("/\\\0"):
+        if name in FOLDERS_OF_A_RUN or name.startswith(".") or set(name) & set("/\\") or not name.isprintable():
             raise ConfigurationError(
                 f"data.test={name!r}: not a valid name for a folder of the run. Fix: use letters and digits"
             )

@@ -434,7 +434,7 @@ def test_settings_that_refer_to_each_other_in_many_places_are_opened(checkpoint,
 
 
 @pytest.mark.parametrize(
-    "name", ["../outside", "/outside", "..", "checkpoints", "wandb", ".hydra", "a/b", "a\\b", "a\0b"]
+    "name", ["a\x1b[2J", "../outside", "/outside", "..", "checkpoints", "wandb", ".hydra", "a/b", "a\\b", "a\0b"]
 )
 def test_a_path_as_the_name_of_a_test_set_is_refused(checkpoint, tmp_path, name):
     """The name is refused because results are written to a folder of that name."""
