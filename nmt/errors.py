@@ -57,6 +57,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {similar[0]}?)" if similar else ""
 
 
+def make_printable(text: str) -> str:
+    """Replace characters that a terminal would obey; a run from somebody else may contain them."""
+    return "".join(character if character.isprintable() or character in "\n\t" else "\ufffd" for character in text)
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or the name of its class if the message is empty."""
     return re.sub(r"\s+", " ", str(error).strip().split("\n")[0]) or type(error).__name__

@@ -42,7 +42,7 @@ from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.cli.run_arguments import name_runs, split_runs
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError, UserError
+from nmt.errors import ConfigurationError, UserError, make_printable
 from nmt.system.files import dump_json
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def evaluate_in_turn(runs: list[str], settings: DictConfig, data_overrides: list
             evaluate_test_set(one, data_overrides, indent=None)
         except UserError as error:
             failures += 1
-            print(f"error: {error}", file=sys.stderr)
+            print(make_printable(f"error: {error}"), file=sys.stderr)
     if failures:
         raise UserError(f"{failures} of {len(runs)} runs were not evaluated; the lines above name the reasons")
 

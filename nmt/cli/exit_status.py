@@ -1,6 +1,7 @@
 """End a command: an error as one line on standard error, and an exit status."""
 
 import functools
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -12,8 +13,17 @@ from hydra.types import RunMode
 
 from nmt.cli.new_folder import remove_new_folders
 from nmt.config.explain import SHOW_TRACEBACK, explain, find_explanation
+from nmt.errors import make_printable
 from nmt.runs.folder import restore_composition
 from nmt.system.signals import END_SIGNALS, raise_on_signals
+
+
+class PrintableRecord(logging.LogRecord):
+    """A log record whose message a terminal only shows."""
+
+    def getMessage(self) -> str:  # noqa: N802 – the name in logging
+        """Return the message."""
+        return make_printable(super().getMessage())
 
 
 def exit_with_one_line_errors(command: Callable[[], None]) -> Callable[[], None]:
@@ -22,6 +32,7 @@ def exit_with_one_line_errors(command: Callable[[], None]) -> Callable[[], None]
     @functools.wraps(command)
     def guarded() -> None:
         _open_closed_streams()
+        logging.setLogRecordFactory(PrintableRecord)
         if SHOW_TRACEBACK:
             return command()
         try:
@@ -37,7 +48,7 @@ def exit_with_one_line_errors(command: Callable[[], None]) -> Callable[[], None]
             sys.exit(141)
         except Exception as error:
             remove_new_folders()
-            sys.exit(f"error: {explain(error)}")
+            sys.exit(make_printable(f"error: {explain(error)}"))
 
     return guarded
 
@@ -68,6 +79,6 @@ def exit_on_job_error() -> Iterator[None]:
             raise
         log = folder / "train.log"
         if find_explanation(error) is None and log.is_file():
-            sys.exit(f"error: {explain(error)} (traceback: {log})")
+            sys.exit(make_printable(f"error: {explain(error)} (traceback: {log})"))
         remove_new_folders()
-        sys.exit(f"error: {explain(error)}")
+        sys.exit(make_printable(f"error: {explain(error)}"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from nmt.config.user_dir import find_module_file
 from nmt.errors import UserError, first_line, locate_error
+from nmt.system.safe_files import MAX_DEPTH
 
 ALLOWED = ("nmt.model.", "nmt.data.", "torch.nn.init.")
 SECTIONS = ("model", "data", "search")  # of a stored configuration these are read, and the sections they refer to
@@ -16,6 +17,8 @@ SECTIONS = ("model", "data", "search")  # of a stored configuration these are re
 # environment variables, because these may be secrets.
 ALLOWED_REFERENCE = r"(?:(?:twice|half|default):|oc\.env:NMT_(?:DATA|CACHE)[,}]|(?P<section>\w+)[.\w]*\})"
 REFERENCE = re.compile(rf"\$\{{{ALLOWED_REFERENCE}")
+PATH = re.compile(r"\$\{(\w[.\w]*)\}")  # the key that a reference names, also inside ${twice:…}
+MOST_VALUES = 20_000  # of a run; it has about 300
 
 
 def check_references(config: Mapping[str, Any]) -> None:
@@ -32,6 +35,50 @@ def check_references(config: Mapping[str, Any]) -> None:
                     )
                 if reference["section"] and reference["section"] not in sections:
                     sections.append(reference["section"])
+
+
+def check_size(node: Any, config: Any, sizes: dict[str | int, int], depth: int = 0) -> int:
+    """Refuse settings that would fill the memory once resolved, because they repeat parts of themselves.
+
+    Args:
+        node: A part of the configuration, or all of it.
+        config: The configuration.
+        sizes: The sizes of the parts that were counted before.
+        depth: The number of nodes and references that lead to the node.
+
+    Returns:
+        The number of values in the node after its references are resolved; a long text counts as several.
+    """
+    key = node if isinstance(node, str) else id(node)
+    if key not in sizes and depth <= MAX_DEPTH:
+        inner = sum(check_size(part, config, sizes, depth + 1) for part in _list_parts(node, config))
+        sizes[key] = 1 + inner + (len(node) // 100 if isinstance(node, str) else 0)
+    if sizes.get(key, MOST_VALUES) >= MOST_VALUES:
+        raise UserError(
+            f"its settings have more than {MOST_VALUES} values, or more than {MAX_DEPTH} levels, because they repeat "
+            "parts of themselves. Fix: take another run"
+        )
+    return sizes[key]
+
+
+def _list_parts(node: Any, config: Any) -> list[Any]:
+    if isinstance(node, str):
+        return [_find_node(config, path.split(".")) for path in PATH.findall(node)]
+    if isinstance(node, Mapping):
+        return [*node, *node.values()]
+    return list(node) if isinstance(node, list | tuple) else []
+
+
+def _find_node(node: Any, path: list[str]) -> Any:
+    """Return the node at a path, or the reference on the way to it; None if there is neither."""
+    for part in path:
+        if isinstance(node, str):
+            return node
+        if isinstance(node, list | tuple):
+            node = dict(enumerate(node)).get(int(part)) if part.isdecimal() else None
+        else:
+            node = node.get(part) if isinstance(node, Mapping) else None
+    return node
 
 
 def check_targets(

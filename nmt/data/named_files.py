@@ -5,14 +5,16 @@ user must confirm any other file.
 """
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.errors import ConfigurationError
 from nmt.system.files import cache_folder
+
+log = logging.getLogger(__name__)
 
 Place = Path | str  # a file; or a text, the name or address of a data set
 
@@ -49,20 +51,31 @@ class Permission:
 
 def remember(places: Iterable[Place]) -> None:
     """Note places that the user has named."""
-    for place in places:
-        named_here.add(_digest(place))
-        with suppress(OSError):
-            _note(place).parent.mkdir(parents=True, exist_ok=True)
+    # without missing files, because a command that is refused for them leaves nothing behind
+    places = [place for place in places if not (isinstance(place, Path) and not place.exists())]
+    named_here.update(map(_digest, places))
+    try:
+        for place in places:
+            cache_folder().mkdir(parents=True, exist_ok=True)
+            _note(place).parent.mkdir(mode=0o700, exist_ok=True)
             _note(place).touch()
+    except OSError as error:
+        log.warning(
+            "%s: cannot be written (%s), so later commands may refuse the files that you have named. "
+            "Fix: set NMT_CACHE=FOLDER in the environment",
+            error.filename,
+            error.strerror,
+        )
 
 
 def is_named(place: Place) -> bool:
     """Return whether a command has named a place before."""
-    return _digest(place) in named_here or _note(place).is_file()
+    return _digest(place) in named_here or os.path.isfile(_note(place))
 
 
 def _note(place: Place) -> Path:
-    return cache_folder() / "named_files" / _digest(place)
+    # one folder for each user, because several may share the cache, and none may write in a folder of another
+    return cache_folder() / f"named_files.{os.getuid()}" / _digest(place)
 
 
 def _digest(place: Place) -> str:

@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
+from nmt.config.allowed_targets import check_size
 from nmt.errors import CheckpointError, UserError, first_line
 from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, SWEEP, WEIGHTS, read_summary
 from nmt.runs.shared_model import MOST_BYTES, NEEDED, read_model
@@ -69,7 +70,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         CheckpointError: there is none, it is damaged, or it is not of this project.
     """
     if path.name == WEIGHTS:
-        return read_model(path.parent)
+        return _check_settings(read_model(path.parent), path)
     try:
         check_regular(path)
         _check_integrity(path)
@@ -92,6 +93,16 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not isinstance(content, Mapping) or "nmt" not in content:
         entries = ", ".join(list(map(str, content))[:SHOWN]) if isinstance(content, Mapping) else type(content).__name__
         raise CheckpointError(f"{path}: is a checkpoint of another program, which holds {entries}. {FIX}")
+    return _check_settings(content, path)
+
+
+def _check_settings(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the content if its settings can be resolved in little memory."""
+    settings = content["nmt"].get("config") if isinstance(content["nmt"], Mapping) else None
+    try:
+        check_size(settings, settings, {})
+    except UserError as error:
+        raise CheckpointError(f"{path}: {error}") from None
     return content
 
 

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from nmt.errors import make_printable
 from nmt.report.comparison import check_arguments
 from nmt.report.load.run_folder import refuse_files
 from nmt.report.render.html_page import render_page
@@ -31,7 +32,7 @@ def serve(folders: Sequence[str], settings: DictConfig) -> None:
         comparison = LiveComparison(folders, settings)
         comparison.update()
         for message in comparison.parts["messages"].content:
-            print(message, file=sys.stderr)
+            print(make_printable(message), file=sys.stderr)
         run_app(create_app(comparison, allowed_hosts(settings.host)), listener, settings.host)
 
 

@@ -1,4 +1,4 @@
-"""The private parts of uvicorn that the server depends on, to close connections that send no complete request.
+"""The private parts of uvicorn that the server depends on, to close connections of clients that neither ask nor read.
 
 `tests/web/test_uvicorn_internals.py` checks them against the installed version.
 """
@@ -10,11 +10,14 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-SECONDS_TO_ASK = 20.0  # in which a client must complete a request
+SECONDS_TO_ASK = 20.0  # in which a client must complete a request, or read a part of its answer
+MOST_CONNECTIONS = 100  # because each may hold an answer in memory that its client does not read
 
 
 class ImpatientProtocol(H11Protocol):
-    """Close a connection whose request stays incomplete, even if its bytes come one by one."""
+    """Close a connection whose request stays incomplete, even by the byte, or whose client reads nothing."""
+
+    unsent = 0  # bytes of the answer when the connection was last checked
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to watch the connection."""
@@ -22,12 +25,15 @@ class ImpatientProtocol(H11Protocol):
         self._watch()
 
     def _watch(self) -> None:
-        if not self.transport.is_closing():
+        if self in self.connections:  # also while it is closing, because it then still holds what its client must read
             self.loop.call_later(SECONDS_TO_ASK, self._close_if_same, self.cycle)
 
     def _close_if_same(self, cycle: RequestResponseCycle | None) -> None:
-        """Close the connection if it has got no request since it had this one."""
-        if self.cycle is cycle and self._lacks_request():
+        """Close the connection if it has got no request since it had this one, or its client has read nothing since."""
+        before, self.unsent = self.unsent, self.transport.get_write_buffer_size()
+        if self.unsent and self.unsent == before:
+            self.transport.abort()
+        elif not self.unsent and self.cycle is cycle and self._lacks_request():
             self.transport.close()
         self._watch()
 
@@ -52,6 +58,7 @@ def make_server(app: Starlette) -> "Server":
         lifespan="off",
         ws="none",
         backlog=16,  # without a free descriptor, asyncio tries to accept as many connections, and logs each failure
+        limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=5,  # for an answer that is being sent
     )
     return Server(config)

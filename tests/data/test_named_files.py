@@ -1,10 +1,14 @@
 """A run from somebody else names only files that the user has named too."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from commands import answer
+from commands import ROOT, answer
 from compositions import configured
 from hydra.utils import instantiate
 
@@ -59,14 +63,41 @@ def test_files_in_the_folder_of_data_sets_need_no_confirmation(folder, monkeypat
     assert not refuses(Path("data/test.en"), {"data.dir": "data"})
 
 
-def test_a_place_stays_named_for_later_processes_or_for_this_one_alone(folder, monkeypatch):
+def test_a_place_stays_named_for_later_processes_or_for_this_one_alone(folder, monkeypatch, caplog):
     remember([Path("a")])
     monkeypatch.setattr(named_files, "named_here", set())
     assert not refuses(folder / "a")
+    assert not caplog.records
     (folder / "file").touch()
     monkeypatch.setenv("NMT_CACHE", str(folder / "file"))  # no folder can be made there
     remember([Path("b")])
     assert not refuses(Path("b"))
+    assert f"{folder}/file: cannot be written (File exists), so later commands may refuse the files" in caplog.text
+
+
+REMEMBER = """
+import os, sys
+from pathlib import Path
+from nmt.data.named_files import named_here, is_named, remember
+for user in map(int, sys.argv[1:]):
+    if (child := os.fork()) == 0:
+        os.setuid(user)
+        was_named = is_named(Path("/a"))
+        remember([Path("/a")])
+        named_here.clear()
+        os._exit((was_named, is_named(Path("/a"))) != (False, True))
+    if os.waitpid(child, 0)[1]:
+        sys.exit(1)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="root alone can act as other users")
+def test_users_of_one_cache_name_places_each_for_themselves(folder, monkeypatch):
+    with TemporaryDirectory() as shared:  # because tmp_path is closed to other users
+        os.chmod(shared, 0o1777)
+        monkeypatch.setenv("NMT_CACHE", shared)
+        assert subprocess.run([sys.executable, "-c", REMEMBER, "12345", "12346"], cwd=ROOT).returncode == 0
+        assert [path.stat().st_mode & 0o777 for path in Path(shared).iterdir()] == [0o700, 0o700]
 
 
 def test_data_sets_of_the_hub_and_their_files_are_places():

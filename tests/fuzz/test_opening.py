@@ -389,6 +389,50 @@ def test_choices_are_shown_without_being_resolved(trained, checkpoint, tmp_path,
     assert describe_parts(TrainedRun(str(folder)))["encoder"] == "GRUEncoder"  # read from the stored configuration
 
 
+def double(level: int) -> dict:
+    """Return settings in which each value is two references to the next one."""
+    return {f"x{n}": f"${{model.x.x{n + 1}}}${{model.x.x{n + 1}}}" for n in range(level)} | {f"x{level}": "a"}
+
+
+def share(level: int) -> dict:
+    """Return settings in which each part holds the next one twice."""
+    node = {"a": "b"}
+    for _ in range(level):
+        node = {"a": node, "b": node}
+    return node
+
+
+CIRCLE: dict = {}
+CIRCLE["a"] = CIRCLE
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        double(34),
+        share(40),
+        CIRCLE,
+        {f"x{n}": [f"${{model.x.x{n + 1}}}"] * 2 for n in range(34)},
+        {f"x{n}": f"${{default:${{model.x.x{n + 1}}},${{model.x.x{n + 1}}}}}" for n in range(34)} | {"x34": "a"},
+        {"x0": {"a": "${model.x}"}},
+    ],
+    ids=["texts", "dicts", "circle", "lists", "arguments", "circle of references"],
+)
+@pytest.mark.parametrize("section", ["model", "callbacks"])
+def test_a_checkpoint_whose_settings_repeat_themselves_is_refused(checkpoint, tmp_path, section, value):
+    changed = json.loads(json.dumps(value).replace("model.x", f"{section}.x")) if "a" not in value else value
+    path = write_crafted_checkpoint(checkpoint, tmp_path / "a.ckpt", f"{section}.x", changed)
+    with pytest.raises(
+        UserError, match=f"{re.escape(path)}: its settings have more than 20000 values, or more than 50"
+    ):
+        TrainedRun(path)
+
+
+def test_settings_that_refer_to_each_other_in_many_places_are_opened(checkpoint, tmp_path):
+    path = write_crafted_checkpoint(checkpoint, tmp_path / "a.ckpt", "callbacks.x", ["${model}"] * 20)
+    assert TrainedRun(path).model.training is False
+
+
 @pytest.mark.parametrize(
     "name",
     [

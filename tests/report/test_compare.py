@@ -29,6 +29,10 @@ def test_text_of_a_run_makes_no_link_in_markdown():
     assert escape_markdown("[x](javascript:alert(1)) ![y](z)") == "[x]\\(javascript:alert(1)) ![y]\\(z)"
 
 
+def test_text_of_a_run_commands_no_terminal_in_markdown():
+    assert escape_markdown("\x1b[2Ja\x9b\u202eb\x7f é 好") == "\ufffd[2Ja\ufffd\ufffdb\ufffd é 好"
+
+
 FILES = ("summary.json", "config.yaml", "metrics.csv", "alignments.npz")
 EVIL = "<script>alert(1)</script> </script> <!-- & \u2028 | ` * \\ "
 

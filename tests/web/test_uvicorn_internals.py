@@ -126,6 +126,35 @@ def test_a_connection_that_waits_for_its_translation_stays_open(monkeypatch):
         assert not run.ended.is_set()
 
 
+class Long(Endless):
+    """A run whose description does not fit into the buffers of a connection."""
+
+    def describe(self):
+        return {"text": "a" * 20_000_000}
+
+
+GET = "GET /runs HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def test_a_client_that_does_not_read_its_answer_is_disconnected(monkeypatch):
+    monkeypatch.setattr(uvicorn_internals, "SECONDS_TO_ASK", 0.5)
+    with serving(Long()) as (address, server), ask(address, GET) as stalled, ask(address, GET) as slow:
+        deadline, size = time.monotonic() + 8, 0
+        while time.monotonic() < deadline and (part := slow.recv(500_000)):
+            size += len(part)
+            time.sleep(0.05)
+        assert size > 20_000_000
+        assert not server.server_state.connections
+        stalled.settimeout(1)
+        assert sum(map(len, iter(lambda: stalled.recv(1_000_000), b""))) < 20_000_000
+
+
+def test_connections_above_the_limit_are_refused(monkeypatch):
+    monkeypatch.setattr(uvicorn_internals, "MOST_CONNECTIONS", 3)
+    with serving(Endless()) as (address, _), ask(address, ""), ask(address, ""), ask(address, GET) as third:
+        assert third.recv(1000).startswith(b"HTTP/1.1 503 Service Unavailable")
+
+
 SERVE = """
 import socket, sys
 sys.path.insert(0, "tests")

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nmt.errors import make_printable
+
 
 class Bold(str):
     """A cell in bold."""
@@ -32,7 +34,7 @@ class Table:
 
 def escape_markdown(value: Any) -> str:
     """Return text in which nothing is markup; a single * needs no escape."""
-    text = " ".join(str(value).split()).replace("\\", "\\\\").replace("|", "\\|")
+    text = make_printable(" ".join(str(value).split())).replace("\\", "\\\\").replace("|", "\\|")
     text = (
         text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "\\`").replace("](", "]\\(")
     )
