@@ -193,7 +193,8 @@ class TranslationData(LightningDataModule):
             raise ConfigurationError(f"data.{key}: {first_line(error)}") from error
         if self.permission:
             self.permission.check(key, pairs.places())
-        remember(pairs.places())
+        # without missing files, because a command that is refused for them leaves no note behind
+        remember(place for place in pairs.places() if not isinstance(place, Path) or place.exists())
         return pairs
 
     def _check_arguments(self, key: str, arguments: Mapping) -> None:

@@ -149,7 +149,7 @@ MISTAKES = {
     "hydra.run.dir=README.md": r"hydra.run.dir=README.md: cannot be written \(File exists\)$",
     "hydra.run.dir=README.md/a/b": r"hydra.run.dir=README.md/a/b: cannot be written \(Not a directory\)$",
     "-m hydra.sweep.dir=README.md seed=1,2": r"hydra.sweep.dir=README.md: cannot be written \(File exists\)$",
-    "pretraining_folder=README.md": r"pretraining_folder=README.md: cannot be written \(Not a directory\)$",
+    "pretraining_folder=README.md": r"pretraining_folder=README.md: cannot be written .*\. Fix: pretraining_folder=F",
     "--config-name mine": "--config-name: the main configuration is always config.yaml. Fix: put your settings",
     "trainer.precision=16-mixed": "trainer.precision=16-mixed: choose 32-true, bf16-mixed",
     "pretraining={overrides:['trainer.max_epochs=two']}": "pretraining.overrides: trainer.max_epochs=two: must be",
