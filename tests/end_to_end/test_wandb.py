@@ -35,7 +35,7 @@ def test_artifacts_are_the_data_as_an_input_and_the_best_checkpoint_as_an_output
     artifacts = read_artifacts(folder)
     (model,), (data,) = artifacts["model"], artifacts["dataset"]
     summary = json.loads((folder / "summary.json").read_text())
-    assert (model.name, list(model.aliases)) == (f"model-{summary['id']}", ["latest", "best"])
+    assert (model.name, sorted(model.aliases)) == (f"model-{summary['id']}", ["best", "latest"])
     assert json.loads(model.metadata) == summary["best"]
     (file,) = model.manifest.contents
     assert (file.path, file.digest) == ("best.ckpt", digest(folder / "checkpoints" / "best.ckpt"))
