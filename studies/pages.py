@@ -53,7 +53,8 @@ def write_pages(studies: Mapping[str, Any], folder: Path) -> None:
 
 def _index(studies: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
     rows = [[f"[{study['title']}]({name}.md)", _finding(name, study, kept)] for name, study in studies.items()]
-    return "\n".join(Table(["study", "finding"], rows).to_markdown()) + "\n"
+    # the titles and findings are this project's own, so their links are links
+    return "\n".join(Table(["study", "finding"], rows).to_markdown()).replace("]\\(", "](") + "\n"
 
 
 def _finding(name: str, study: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
