@@ -266,8 +266,12 @@ def test_the_tables_of_this_project_are_those_of_its_kept_runs(name):
         archive = Archive(OWN / f"{home}.tar.xz")
         kept |= {path: run["tests"] for folder in folders for path, run in archive.kept_runs(folder).items()}
     for test, tables in Archive(OWN / f"{name}.tar.xz").tables["tests"].items():
-        evaluations = [one for tests in kept.values() for name, one in tests.items() if name.split(",")[0] == test]
-        scores = [one["scores"]["scores"] for one in evaluations]
+        scores = [tests[test]["scores"]["scores"] for tests in kept.values() if test in tests]
+        if name == "tu2016_search":  # each run has nine evaluations, and the archive keeps that by its own search
+            means = [round(row["scores"]["bleu"]["mean"], 6) for row in tables["systems"]]
+            assert {round(of_run["bleu"]["score"], 6) for of_run in scores} <= set(means)
+            assert (len(scores), len(means)) == (2, 18)
+            continue
         assert len(scores) == sum(len(row["runs"]) for row in tables["systems"])
         for score in ("bleu", "chrf", "ter"):
             total = sum(row["scores"][score]["mean"] * len(row["runs"]) for row in tables["systems"])
