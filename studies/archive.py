@@ -32,6 +32,7 @@ from nmt.runs.folder import (
     SUMMARY,
     list_evaluations,
     read_summary,
+    strip_settings,
 )
 from nmt.runs.trained_model import build_data
 from nmt.system.files import atomic_write, write_json, write_text
@@ -144,7 +145,7 @@ def _started(kept: Mapping[str, Any]) -> str | None:
 
 
 def _pack(run: RunFolder, tests: Sequence[str], before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what is kept of a run, with the test sets on which the same run was kept before."""
+    """Return what is kept of a run: all its evaluations on the test sets, and those that were kept of it before."""
     was_trained_here = run.trained == run.folder  # an evaluation elsewhere and an ensemble were not
     kept = {
         "summary": _without_places(run.summary) if was_trained_here else {},
@@ -153,19 +154,19 @@ def _pack(run: RunFolder, tests: Sequence[str], before: Mapping[str, Any] | None
         "tests": {},
     }
     earlier = before["tests"] if before and _started(before) == _started(kept) else {}
-    kept["tests"] = earlier | {test: _pack_test(run, test, earlier.get(test)) for test in tests}
+    names = [name for test in tests for name in list_evaluations(run.folder, test) or [test]]
+    kept["tests"] = earlier | {name: _pack_evaluation(run, name, earlier.get(name)) for name in names}
     return kept
 
 
-def _pack_test(run: RunFolder, test: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    folder = (list_evaluations(run.folder, test) or [test])[0]  # a search typed for all runs is in its name
-    evaluation = load_evaluation(run, folder)
+def _pack_evaluation(run: RunFolder, name: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
+    evaluation = load_evaluation(run, name)
     if stale := note_stale_scores(run, evaluation):
         raise UnreadableError(stale)
-    stored = json.loads((run.folder / folder / "scores.json").read_text("utf-8"))
+    stored = json.loads((run.folder / name / "scores.json").read_text("utf-8"))
     trained = run.trained or Path(stored["members"][0]["run"])
     config = before["config"] if before and not (trained / CONFIG).exists() else (trained / CONFIG).read_text("utf-8")
-    _read_texts(config, test, evaluation.digest, _portable_overrides(stored))  # or the run could not be restored
+    _read_texts(config, name, evaluation.digest, _portable_overrides(stored))  # or the run could not be restored
     scores = {key: value for key, value in _without_places(stored).items() if key != "run"}
     return {"config": config, "digest": evaluation.digest, "scores": scores, "hypotheses": evaluation.hypotheses}
 
@@ -194,8 +195,9 @@ def _portable_overrides(scores: Mapping[str, Any]) -> list[str]:
     return overrides
 
 
-def _read_texts(config: str, test: str, digest: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the sentences of a test set as the data have them now."""
+def _read_texts(config: str, evaluation: str, digest: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the sentences of an evaluation's test set as the data have them now."""
+    test = strip_settings(evaluation)
     data = build_data(OmegaConf.create(config), [*overrides, f"data.test={test}"])
     test_set, preprocess, end = read_test_set(data), data.preprocessing.source, [SPECIAL[END]] * data.source_end
     lines = list(zip((line.source for line in test_set.pairs), *test_set.references, strict=True))
@@ -214,8 +216,8 @@ def _restore(kept: Mapping[str, Any], folder: Path) -> None:
         raise UnreadableError("what is kept is not a run")
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
-        for test, of_test in kept["tests"].items():
-            _restore_test(of_test, draft / test, folder)
+        for name, evaluation in kept["tests"].items():
+            _restore_evaluation(evaluation, draft / name, folder)
         files = dict(kept["files"])
         if kept["choices"]:
             files[CHOICES] = yaml.safe_dump({"hydra": {"runtime": {"choices": kept["choices"]}}})
@@ -230,8 +232,8 @@ def _restore(kept: Mapping[str, Any], folder: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _restore_test(kept: Mapping[str, Any], draft: Path, folder: Path) -> None:
-    """Write the scores and sentences of a test set; the words of translations are lost with their alignments."""
+def _restore_evaluation(kept: Mapping[str, Any], draft: Path, folder: Path) -> None:
+    """Write the scores and sentences of an evaluation; the words of translations are lost with their alignments."""
     overrides = kept["scores"].get("data_overrides") or []
     texts = _read_texts(kept["config"], draft.name, kept["digest"], overrides)
     sentences = [text | {"hypothesis": line} for text, line in zip(texts, kept["hypotheses"], strict=True)]

@@ -44,7 +44,7 @@ def choose_folder(runs: list[TrainedRun], settings: DictConfig, test: str, how: 
 def name_evaluation(test: str, how: Mapping[str, Any], run: TrainedRun) -> str:
     """Return TEST,KEY=VALUE,… with the settings in a scores.json that are not the run's own."""
     defaults = asdict(Search(**run.search)) | EVALUATION_DEFAULTS
-    defaults |= {"unknown": run.unknown, "checkpoint": run.own_checkpoint}
+    defaults |= {"unknown": run.unknown, "checkpoint": run.default_checkpoint}
     used = {key: how[key] for key in EVALUATION_DEFAULTS if key in how and key not in OF_ENSEMBLES}
     if isinstance(search := how.get("search"), Mapping):
         used = dict(search) | used

@@ -51,7 +51,7 @@ class TrainedRun:
         self.user_dir, self.trust = None if user_dir is None else add_user_dir(user_dir), trust
         self.folder, self.checkpoint = locate_checkpoint(Path(str(path)))
         is_folder = not to_path(str(path)).is_file()
-        self.own_checkpoint = self.checkpoint.name if is_folder else BEST  # which the folder alone would name
+        self.default_checkpoint = self.checkpoint.name if is_folder else BEST  # opened when only the folder is given
         content = load_checkpoint(self.checkpoint)
         try:
             self._open(content)

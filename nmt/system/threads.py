@@ -11,7 +11,7 @@ MAX_THREADS = 1024  # with 2048, OpenMP ends in a segmentation fault
 
 
 def check_threads(threads: Any) -> None:
-    """Refuse what is no number of threads; null leaves the number to torch."""
+    """Refuse an invalid number of threads; null leaves the number to torch."""
     is_number = isinstance(threads, int) and not isinstance(threads, bool)
     if threads is not None and not (is_number and 1 <= threads <= MAX_THREADS):
         raise ConfigurationError(f"threads={threads}: must be a number of threads from 1 to {MAX_THREADS}, or null")

@@ -17,7 +17,7 @@ RUN = SimpleNamespace(
     checkpoint=Path("a/run/checkpoints/best.ckpt"),
     search={"beam": 10, "length_penalty": 0.0},
     unknown="translate",
-    own_checkpoint="best.ckpt",
+    default_checkpoint="best.ckpt",
 )
 
 

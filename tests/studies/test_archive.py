@@ -82,6 +82,20 @@ def test_restored_runs_are_compared_as_before(sweep):
     assert not before[0]["notes"]
 
 
+def test_all_evaluations_of_a_run_on_a_test_set_are_kept_and_restored(sweep):
+    """A search other than the run's own has a folder of its own."""
+    other = shutil.copytree(sweep / "a" / "test", sweep / "a" / "test,beam=30")
+    stored = json.loads((other / "scores.json").read_text())
+    (other / "scores.json").write_text(json.dumps(stored | {"search": {"beam": 30}}))
+    assert keep(sweep / "a", tests=["test"]) == []
+    assert content(sweep / "a")["tests"].keys() == {"test", "test,beam=30"}
+    before = compared("test")
+    assert len(before["systems"]) == 3
+    shutil.rmtree(sweep / "a")
+    assert restore(sweep / "a") == {sweep / "a": ""}
+    assert compared("test") == before
+
+
 def test_a_test_set_of_an_evaluation_alone_is_restored(sweep):
     """As in evaluate.py data.test=later data.tests.later.source=…"""
     shutil.copytree(sweep / "a" / "test", sweep / "a" / "later")
