@@ -10,11 +10,10 @@ import argparse
 import json
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from opennmt_peer import BATCH, count_lines, write_vocabulary
-from peers import Peer, measure_second_half
+from peers import Peer, measure_second_half, record_updates
 
 VERSION = "0.6.4"
 
@@ -74,14 +73,7 @@ def train_in_peer(configuration: Path, threads: int, updates: Path) -> None:
     from eole.trainer import Trainer
 
     torch.set_num_threads(threads)
-    records: list[tuple[float, int]] = []
-
-    def record(trainer, step, steps, learning_rate, statistics):
-        records.append((time.perf_counter(), statistics.n_tokens))
-        return statistics
-
-    # replace the report, because it follows the optimizer's step: this times every update and costs nothing
-    Trainer._maybe_report_training = record
+    records = record_updates(Trainer, "n_tokens")
     train(TrainConfig(**json.loads(configuration.read_text())))
     updates.write_text(json.dumps(records))
 

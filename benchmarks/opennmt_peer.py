@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from peers import Peer, measure_second_half, search_figures
+from peers import Peer, measure_second_half, record_updates, search_figures
 
 VERSION = "3.5.1"
 BATCH = 80
@@ -107,14 +107,7 @@ def train_in_peer(configuration: Path, threads: int, updates: Path) -> None:
     from onmt.trainer import Trainer
 
     torch.set_num_threads(threads)
-    records: list[tuple[float, int]] = []
-
-    def record(trainer, step, steps, learning_rate, statistics):
-        records.append((time.perf_counter(), statistics.n_words))
-        return statistics
-
-    # replace the report, because it follows the optimizer's step: this times every update and costs nothing
-    Trainer._maybe_report_training = record
+    records = record_updates(Trainer, "n_words")
     train(_get_parser().parse_args(["--config", str(configuration)]))
     updates.write_text(json.dumps(records))
 

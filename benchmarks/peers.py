@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,23 @@ class Peer:
     def fail(self, reason: str) -> None:
         """Exit with an error."""
         sys.exit(f"{self.script}: {reason}")
+
+
+def record_updates(trainer: type, words: str) -> list[tuple[float, int]]:
+    """Make a trainer of OpenNMT-py or eole note [seconds, target words so far] after each update, in the list returned.
+
+    Args:
+        trainer: Its class, whose report is replaced: it follows the optimizer's step, and replacing it costs nothing.
+        words: The attribute of its statistics with the number of target words.
+    """
+    records: list[tuple[float, int]] = []
+
+    def record(trainer, step, steps, learning_rate, statistics):
+        records.append((time.perf_counter(), getattr(statistics, words)))
+        return statistics
+
+    trainer._maybe_report_training = record
+    return records
 
 
 def measure_second_half(clock: Path, updates: int) -> dict:

@@ -19,7 +19,7 @@ class ImpatientProtocol(H11Protocol):
 
     unsent = 0  # bytes of the answer when the connection was last checked
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin to watch the connection."""
         super().connection_made(transport)
         self._watch()

@@ -4,7 +4,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-import nmt.config.resolvers  # noqa: F401
+import nmt.config.resolvers  # noqa: F401, because the configuration uses its resolvers
 from nmt.config.installation import CONF_DIR
 from nmt.config.key_list import describe_settings, read_keys
 
