@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ class WandbRun(WandbLogger):
                 place,
             )
             wandb.teardown()  # because W&B's process would say that the run is open already
+            os.environ.pop("WANDB_SERVICE", None)  # which names such a process of the program that started this one
             log_offline(self)
         except UsageError as error:
             reason = first_line(error).rstrip(".")

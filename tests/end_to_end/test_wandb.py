@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import offline_wandb
+import pytest
+import wandb
 from commands import TWO_STEPS, command
 
 from nmt.data.toy_corpus import ToyPairs
@@ -48,7 +50,16 @@ def test_artifacts_are_the_data_as_an_input_and_the_best_checkpoint_as_an_output
     assert texts["valid.target.txt"].splitlines() == [pair.target for pair in ToyPairs("valid", 8)]
 
 
-def test_a_run_is_logged_offline_if_wandb_cannot_be_reached(tmp_path):
+@pytest.fixture
+def process_of_wandb(monkeypatch):
+    """Start W&B's process as a program does that logs a run itself, such as a notebook."""
+    monkeypatch.delenv("WANDB_SERVICE", raising=False)
+    wandb.setup().ensure_service()
+    yield
+    wandb.teardown()
+
+
+def test_a_run_is_logged_offline_if_wandb_cannot_be_reached(tmp_path, process_of_wandb):
     server = {"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": "0" * 40, "WANDB_MODE": "online"}
     done = command("train", *LOGGED, "logger=wandb", f"hydra.run.dir={tmp_path}/run", **server, WANDB_INIT_TIMEOUT="1")
     (warning,) = [line for line in done.stderr.splitlines() if "W&B" in line]

@@ -165,16 +165,20 @@ with socket.create_server(("127.0.0.1", 0)) as listener:
 """
 
 
-def test_a_server_without_a_free_descriptor_logs_little_and_goes_on_later():
+def test_a_server_without_a_free_descriptor_logs_little_and_goes_on_later(tmp_path):
     limited = ["sh", "-c", 'ulimit -n 64; exec "$0" -c "$1"', sys.executable, SERVE]
-    with subprocess.Popen(limited, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        address = ("127.0.0.1", int(process.stdout.readline()))
-        connections = [socket.create_connection(address, timeout=10) for _ in range(70)]
-        time.sleep(4)
-        for connection in connections:
-            connection.close()
-        with ask(address, "GET /runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n") as answered:
-            assert b"200 OK" in answered.recv(1000)
-        process.terminate()
-        _, errors = process.communicate(timeout=10)
-    assert 0 < len(errors) < 500_000
+    with (
+        (tmp_path / "errors").open("wb") as errors,  # not a pipe, which would stop the server when it is full
+        subprocess.Popen(limited, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors) as process,
+    ):
+        try:
+            address = ("127.0.0.1", int(process.stdout.readline()))
+            connections = [socket.create_connection(address, timeout=10) for _ in range(70)]
+            time.sleep(4)
+            for connection in connections:
+                connection.close()
+            with ask(address, "GET /runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n") as answered:
+                assert b"200 OK" in answered.recv(1000)
+        finally:
+            process.terminate()
+    assert 0 < (tmp_path / "errors").stat().st_size < 500_000
