@@ -12,7 +12,7 @@ from nmt.system.files import write_text
 from nmt.system.hardware import hardware_label
 from nmt.system.safe_files import is_number
 from studies.archive import Archive
-from studies.figure import draw_figure
+from studies.figure import draw_costs, draw_figure
 from studies.placeholders import fill_in_figures
 from studies.summary_table import render_summary
 
@@ -43,12 +43,16 @@ How to read the tables:
 
 
 def write_pages(studies: Mapping[str, Any], folder: Path) -> None:
-    """Write docs/results/README.md, and NAME.md and NAME.svg for each study that was kept."""
+    """Write docs/results/README.md, and NAME.md with its figures for each study that was kept."""
     tables = {name: Archive(folder / f"{name}.tar.xz").tables for name in studies}
     kept = {name: of_study for name, of_study in tables.items() if of_study}
     write_text(folder / "README.md", HEAD + _index(studies, kept))
     for name, study in studies.items():
-        write_text(folder / f"{name}.md", _page(name, study, kept, draw_figure(name, study, kept, folder)))
+        figures = {"score of each system": draw_figure(name, study, kept, folder)}
+        if name in kept and "costs" in study:
+            tables_of_test = kept[name]["tests"][study["costs"]]
+            figures["time of training, BLEU and repetition"] = draw_costs(name, tables_of_test, folder)
+        write_text(folder / f"{name}.md", _page(name, study, kept, figures))
 
 
 def _index(studies: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
@@ -66,13 +70,12 @@ def _finding(name: str, study: Mapping[str, Any], kept: Mapping[str, Any]) -> st
     return f"{states.count('completed')} of {study.get('planned', len(states))} runs are completed"
 
 
-def _page(name: str, study: Mapping[str, Any], kept: Mapping[str, Any], figure: Path | None) -> str:
+def _page(name: str, study: Mapping[str, Any], kept: Mapping[str, Any], figures: Mapping[str, Path | None]) -> str:
     parts = [f"# {study['title']}", f"**Finding.** {_finding(name, study, kept)}"]
     parts.append(f"**Question.** {study['question'].strip()}")
     if name in kept:
         parts += _leaderboards(study, kept[name])
-        if figure is not None:
-            parts.append(f"![{study['title']}: score of each system]({figure.name})")
+        parts += [f"![{study['title']}: {what}]({figure.name})" for what, figure in figures.items() if figure]
         if study.get("reading"):
             parts.append(f"## Reading\n\n{fill_in_figures(study['reading'].strip(), name, kept)}")
     commands = "".join(f"    {line}\n" for text in study["commands"] for line in text.strip().splitlines())

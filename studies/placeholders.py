@@ -5,6 +5,7 @@
     {chrf of words less attention=additive on test_2017:.1f}
     {bleu of four_seeds less chrf of dot}              the other system by another score
     {gain_beyond_30 of interactive}                    from the table of gains on longer sentences
+    {seconds of interactive:.0f}                       of training
     {bleu of best_2 less attention=dot & local_m}      the mean of two systems
 
 A system is named as in the tables, or by a part of its name that no other has. `in STUDY` takes another study's tables.
@@ -73,7 +74,7 @@ def _value(part: str, score: str, tables: Mapping[str, Any], place: str) -> floa
             lengths = ", ".join(map(str, gains)) or "none"
             raise ConfigurationError(f"{place}: no length {beyond[1]}; there are {lengths}")
         return gains[int(beyond[1])]
-    scores = rows[system]["scores"] | {"validation": rows[system]["validation"]}
+    scores = rows[system]["scores"] | {name: rows[system].get(name) for name in ("validation", "seconds")}
     value = scores[_find(score, list(scores), "score", place)]
     if value is None:
         raise ConfigurationError(f"{place}: {system} has no {score}")

@@ -13,6 +13,7 @@ def tables(*bleu: float) -> dict:
         for name, value in zip(names, bleu, strict=True)
     ]
     systems[0]["scores"]["repeated"] = {"mean": 9.0}
+    systems[2]["seconds"] = {"mean": 61.2}
     return {
         "systems": systems,
         "longer": {"memory=buffer": [{"than": 10, "difference": 0.5}, {"than": 30, "difference": -1.25}]},
@@ -39,6 +40,7 @@ KEPT = {
         ("{bleu of buffer less dropout in prose}", "1.00"),
         ("{repeated of attention=dot on old:.3f}", "1.005"),
         ("{gain_beyond_30 of buffer on old:.1f}", "−1.2"),
+        ("{seconds of buffer on old:.0f}", "61"),
     ],
 )
 def test_figures_come_from_the_tables(figure, text):

@@ -109,6 +109,17 @@ def test_a_page_can_be_written_long_after_the_runs_are_gone(results, tmp_path):
     assert results() == (text, kept)
 
 
+def test_costs_are_a_figure_with_the_fastest_system_at_the_top(results, tmp_path):
+    write_study(costs="test")
+    write_run(tmp_path / "kinds" / "additive", summary={"wall_seconds": 50.0})
+    write_run(tmp_path / "kinds" / "dot", changes={"dropout": 0.5}, summary={"wall_seconds": 40.0})
+    text, _ = results("keep", "kinds")
+    assert "![Two kinds: time of training, BLEU and repetition](kinds_costs.svg)" in text
+    figure = (tmp_path / "docs/results/kinds_costs.svg").read_text()
+    assert [figure.count(f">{title}<") for title in ("training, seconds", "BLEU on test")] == [1, 1]
+    assert figure.index(">additive<") < figure.index(">dot<")  # drawn from the bottom to the top
+
+
 def leaderboard(text: str) -> list[str]:
     return text.split("## Leaderboard\n\n")[1].split("\n\n")[1].split("\n")
 
