@@ -1,10 +1,8 @@
 """Train one run: resolve_run → preflight → prepare → fit → finish."""
 
 import copy
-import importlib.metadata
 import logging
 import os
-import platform
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,7 +19,6 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-import nmt
 from nmt.config.diff import flatten_settings
 from nmt.config.explain import explain_training_error
 from nmt.config.overrides import read_overrides
@@ -36,9 +33,10 @@ from nmt.evaluation.test_set import read_test_set
 from nmt.model.kernels.graphed_loop import CudaRecorder, GraphedLoop
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
+from nmt.runs.earlier_run import finish_putting_aside, put_aside
 from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
 from nmt.runs.job import read_search
-from nmt.runs.provenance import git_commit
+from nmt.runs.provenance import git_commit, versions
 from nmt.runs.stored_overrides import find_typed
 from nmt.runs.trained_model import build_model
 from nmt.system.hardware import describe_hardware
@@ -61,9 +59,7 @@ from nmt.training.resume import (
     EarlierTraining,
     check_other_data,
     find_earlier_training,
-    finish_putting_aside,
     lock_run_folder,
-    put_aside,
     refuse_working_directory,
 )
 from nmt.training.run_summary import RunSummary, StartOfTraining, keep_summary
@@ -71,8 +67,6 @@ from nmt.training.transfer import initialize_from
 from nmt.training.wandb_run import WandbRun
 
 log = logging.getLogger(__name__)
-
-VERSIONS = ("torch", "pytorch-lightning", "hydra-core", "numpy", "tokenizers", "sacremoses", "sacrebleu")
 
 
 @dataclass(frozen=True)
@@ -348,9 +342,3 @@ def _step_of(checkpoint: Path) -> int | None:
     with suppress(UserError):
         return load_checkpoint(checkpoint)["global_step"]
     return None
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that decide results."""
-    packages = {name: importlib.metadata.version(name) for name in VERSIONS}
-    return {"nmt": nmt.__version__, "python": platform.python_version()} | packages

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,20 +15,17 @@ from nmt.config.diff import LIMITS, find_changes
 from nmt.errors import CheckpointError, UserError
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
+from nmt.runs.earlier_run import Loaded, find_last_checkpoint, holds_a_run
 from nmt.runs.folder import (
     CHECKPOINTS,
-    COMPOSITION,
     CONFIG,
-    LAST,
     LOCK,
     METRICS,
-    PREVIOUS,
     SUMMARY,
     read_summary,
     restore_composition,
 )
 from nmt.runs.job import IS_JOB
-from nmt.system.checksums import write_checksums
 from nmt.system.locks import HeldLock, lock_file
 from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.system.slurm import is_requeued
@@ -39,9 +35,6 @@ log = logging.getLogger(__name__)
 NAME_ANOTHER = "name another folder"
 CHOICES = f"{NAME_ANOTHER}, or give resume=false to start again there, or resume=true to resume nevertheless"
 SHOWN = 4  # settings in an error message
-EARLIER = "earlier"
-BEGUN = f"{EARLIER}.begun"  # a run that is being put aside
-STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: these are the new run's, or open
 KEPT_ENTRIES = (
     "started",
     "id",
@@ -70,13 +63,6 @@ class EarlierTraining(NamedTuple):
     other_settings_from: str | None = None  # a checkpoint with other settings that this run resumed from, at any time
     summary: Mapping[str, Any] = {}  # its entries that only the start of the run knew
     starts_again: bool = False  # and the run in the folder is put aside
-
-
-class Loaded(NamedTuple):
-    """A checkpoint file and its content."""
-
-    path: Path
-    content: dict[str, Any]
 
 
 @contextmanager
@@ -131,17 +117,12 @@ def refuse_working_directory(folder: Path, working_directory: Path) -> None:
 
 
 def _refuse_foreign_files(folder: Path) -> None:
-    if _holds_a_run(folder):
+    if holds_a_run(folder):
         return
     for path in (folder / name for name in (SUMMARY, METRICS, CHECKPOINTS)):
         is_empty = path.is_dir() and not any(path.iterdir())
         if path.exists() and not is_empty:
             raise UserError(f"{path}: is not of a run of this project, and would be overwritten. Fix: {NAME_ANOTHER}")
-
-
-def _holds_a_run(folder: Path) -> bool:
-    marks = (LAST, PREVIOUS, COMPOSITION)
-    return "status" in read_summary(folder) or any((folder / CHECKPOINTS / mark).exists() for mark in marks)
 
 
 def _start_again(config: DictConfig, folder: Path) -> EarlierTraining:
@@ -266,69 +247,3 @@ def _listed(settings: Mapping[str, tuple[Any, Any]], begin: str = "") -> str:
 
 def _is_in(path: Path, folder: Path) -> bool:
     return path.resolve().is_relative_to(folder.resolve())
-
-
-def find_last_checkpoint(folder: Path) -> Loaded | None:
-    """Return last.ckpt, or previous.ckpt where it is damaged; a damaged file is renamed to NAME.damaged."""
-    damaged = []
-    for path in (folder / LAST, folder / PREVIOUS):
-        if path.is_file():
-            try:
-                content = load_checkpoint(path)
-            except UserError as error:
-                damaged.append(path)
-                log.warning("%s; the checkpoint before it is used", error)
-                continue
-            for other in damaged:
-                _rename(other, other.with_name(f"{other.name}.damaged"))
-            return Loaded(path, content)
-    if damaged:
-        raise UserError(
-            f"{' and '.join(map(str, damaged))}: damaged, and there is no other checkpoint to resume from. "
-            "Fix: resume=false starts the run again"
-        )
-    return None
-
-
-@rank_zero_only
-def _rename(path: Path, new: Path) -> None:
-    path.replace(new)
-
-
-@rank_zero_only
-def put_aside(folder: Path) -> None:
-    """Move the run in a folder into earlier.1, earlier.2, … below it, where it can be opened as before."""
-    if _holds_a_run(folder):
-        (folder / BEGUN).mkdir()
-        finish_putting_aside(folder)
-
-
-@rank_zero_only
-def finish_putting_aside(folder: Path) -> None:
-    """Move what a killed command left of a run that it put aside, so that no run lies in two places."""
-    begun = folder / BEGUN
-    if not begun.is_dir():
-        return
-    paths = [path for path in folder.iterdir() if path.name not in STAYS and not _is_another_run(path)]
-    for path in paths:
-        path.rename(begun / path.name)
-    restore_composition(begun)
-    number = 1
-    while (aside := folder / f"{EARLIER}.{number}").exists():
-        number += 1
-    begun.rename(aside)
-    log.info("started again; the earlier run is now in %s", aside)
-
-
-def _is_another_run(path: Path) -> bool:
-    """Return whether a path in a run's folder is a run that was put aside, or one that lies below it."""
-    return path.stem == EARLIER or (path.is_dir() and any(path.rglob(SUMMARY)))
-
-
-@rank_zero_only
-def keep_composition(folder: Path) -> None:
-    """Copy .hydra beside the checkpoints, because a refused command overwrites it."""
-    if (folder / COMPOSITION).is_dir():
-        copy = folder / CHECKPOINTS / COMPOSITION
-        shutil.copytree(folder / COMPOSITION, copy, dirs_exist_ok=True)
-        write_checksums(copy)
