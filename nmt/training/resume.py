@@ -16,15 +16,7 @@ from nmt.errors import CheckpointError, UserError
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
 from nmt.runs.earlier_run import Loaded, find_last_checkpoint, holds_a_run
-from nmt.runs.folder import (
-    CHECKPOINTS,
-    CONFIG,
-    LOCK,
-    METRICS,
-    SUMMARY,
-    read_summary,
-    restore_composition,
-)
+from nmt.runs.folder import CHECKPOINTS, CONFIG, LOCK, METRICS, SUMMARY, read_summary, restore_composition
 from nmt.runs.job import IS_JOB
 from nmt.system.locks import HeldLock, lock_file
 from nmt.system.safe_files import UnreadableError, read_yaml
@@ -35,15 +27,8 @@ log = logging.getLogger(__name__)
 NAME_ANOTHER = "name another folder"
 CHOICES = f"{NAME_ANOTHER}, or give resume=false to start again there, or resume=true to resume nevertheless"
 SHOWN = 4  # settings in an error message
-KEPT_ENTRIES = (
-    "started",
-    "id",
-    "initialized_from",
-    "vectors",
-    "code",
-    "data",
-    "matmul_precision",
-)  # of a resumed run's summary
+# of a resumed run's summary
+KEPT_ENTRIES = ("started", "id", "initialized_from", "vectors", "code", "data", "matmul_precision")
 
 
 class CompletedAlreadyError(Exception):
@@ -98,14 +83,17 @@ def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
             raise UserError(f"resume={config.resume}: choose auto, true or false")
         _refuse_foreign_files(folder)
         if config.resume is False and not is_requeued():
-            return _start_again(config, folder)
-        return _resume(config, folder)
+            return _start_again(config.ckpt_path, folder)
+        earlier = _resume(config, folder)
     except CheckpointError as error:  # of ckpt_path, because damaged checkpoints of the folder itself are skipped
         restore_composition(folder)
         raise CheckpointError(f"ckpt_path={error}") from error
     except (UserError, CompletedAlreadyError):
         restore_composition(folder)
         raise
+    if "code" in earlier.summary and code_version(config) not in earlier.summary["code"]:
+        log.warning("the code of this run changed since it started; resume=false starts it again")
+    return earlier
 
 
 def refuse_working_directory(folder: Path, working_directory: Path) -> None:
@@ -125,17 +113,15 @@ def _refuse_foreign_files(folder: Path) -> None:
             raise UserError(f"{path}: is not of a run of this project, and would be overwritten. Fix: {NAME_ANOTHER}")
 
 
-def _start_again(config: DictConfig, folder: Path) -> EarlierTraining:
-    if config.ckpt_path and _is_in(Path(config.ckpt_path), folder):
-        raise UserError(f"resume=false would put ckpt_path={config.ckpt_path} aside. Fix: {NAME_ANOTHER}")
-    return _from_given_checkpoint(config, folder)._replace(starts_again=True)
+def _start_again(given: str | None, folder: Path) -> EarlierTraining:
+    if given and _is_in(Path(given), folder):
+        raise UserError(f"resume=false would put ckpt_path={given} aside. Fix: {NAME_ANOTHER}")
+    return _from_given_checkpoint(given, folder)._replace(starts_again=True)
 
 
-def _from_given_checkpoint(config: DictConfig, folder: Path) -> EarlierTraining:
+def _from_given_checkpoint(given: str | None, folder: Path) -> EarlierTraining:
     """Return a new run, which may resume from a checkpoint of another."""
-    if not config.ckpt_path:
-        return EarlierTraining()
-    return _continue_from(config, folder, _load_resumable(Path(config.ckpt_path)), {})
+    return _continue_from(_load_resumable(Path(given)), folder) if given else EarlierTraining()
 
 
 def _load_resumable(path: Path) -> Loaded:
@@ -152,11 +138,11 @@ def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
     given = Path(config.ckpt_path) if config.ckpt_path else None
     if given and _is_in(given, folder):
         loaded = _load_resumable(given)
-        return _continue_from(config, folder, loaded, _other_settings(config, folder, loaded.content["nmt"]["config"]))
+        return _continue_from(loaded, folder, _other_settings(config, folder, loaded.content["nmt"]["config"]))
     loaded = find_last_checkpoint(folder / CHECKPOINTS)
     if loaded is None:
         _refuse_lost_checkpoints(config, folder)
-        return _from_given_checkpoint(config, folder)
+        return _from_given_checkpoint(config.ckpt_path, folder)
     if given and read_summary(folder).get("went_on_with") != str(given.absolute()):
         raise UserError(
             f"{folder} holds a run that did not resume from ckpt_path={given}. Fix: {NAME_ANOTHER}, or give "
@@ -164,10 +150,10 @@ def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
         )
     others = _check_settings(config, folder, loaded.content["nmt"]["config"])
     log.info("resuming from %s, from step %d%s", loaded.path, loaded.content["global_step"], _listed(others, ", with "))
-    return _continue_from(config, folder, loaded, others)
+    return _continue_from(loaded, folder, others)
 
 
-def _continue_from(config: DictConfig, folder: Path, loaded: Loaded, others: Mapping[str, Any]) -> EarlierTraining:
+def _continue_from(loaded: Loaded, folder: Path, others: Mapping[str, Any] | None = None) -> EarlierTraining:
     """Return what a checkpoint and the folder's summary know; `others` are settings that differ from its own."""
     path, content = loaded
     if not _is_in(path, folder):
@@ -175,8 +161,6 @@ def _continue_from(config: DictConfig, folder: Path, loaded: Loaded, others: Map
         return EarlierTraining(str(path), metrics=metrics, other_settings_from=str(path.absolute()))
     summary = read_summary(folder)
     kept = {key: summary[key] for key in KEPT_ENTRIES if key in summary}
-    if "code" in kept and code_version(config) not in kept["code"]:
-        log.warning("the code of this run changed since it started; resume=false starts it again")
     other = summary.get("went_on_with") or (str(path) if others else None)
     return EarlierTraining(str(path), **content["progress"], other_settings_from=other, summary=kept)
 
@@ -197,19 +181,17 @@ def _refuse_lost_checkpoints(config: DictConfig, folder: Path) -> None:
 
 
 def _check_settings(config: DictConfig, folder: Path, trained: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the settings that changed since the run, which may be completed."""
-    others = _other_settings(config, folder, trained)
-    differences = find_changes(trained, OmegaConf.to_container(config))
-    summary = read_summary(folder)
+    """Return the settings, other than limits, that changed since the run, which may be completed."""
+    others, summary = _other_settings(config, folder, trained), read_summary(folder)
     if summary.get("status") != "completed":
         return others
-    reached_limit = _reached_limit(config, summary)
+    reached_limit = _reached_limit(config.trainer, summary)
     if others and reached_limit:  # or the folder would name settings that nothing there was trained with
         raise UserError(
             f"{folder} is trained as long as trainer.max_epochs and trainer.max_steps allow. Fix: raise them to train "
             f"it further{_listed(others, ' with ')}, or train in another folder or with resume=false"
         )
-    if not others and (reached_limit or not differences):
+    if not others and (reached_limit or not find_changes(trained, OmegaConf.to_container(config))):
         raise CompletedAlreadyError(summary)
     return others
 
@@ -232,10 +214,9 @@ def check_other_data(resume: Any, folder: Path) -> None:
     log.warning("the texts of data.train or data.valid are not those with which this run started")
 
 
-def _reached_limit(config: DictConfig, summary: Mapping[str, Any]) -> bool:
-    """Return whether the run was trained as long as the limits allow now."""
-    limits = (("max_epochs", "epochs"), ("max_steps", "steps"))
-    pairs = [(config.trainer.get(limit), summary.get(reached)) for limit, reached in limits]
+def _reached_limit(trainer: DictConfig, summary: Mapping[str, Any]) -> bool:
+    """Return whether the run was trained as long as the limits of the trainer allow now."""
+    pairs = [(trainer.get(f"max_{counted}"), summary.get(counted)) for counted in ("epochs", "steps")]
     return any(limit not in (None, -1) and reached is not None and limit <= reached for limit, reached in pairs)
 
 

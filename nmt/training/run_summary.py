@@ -20,7 +20,6 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.config.explain import explain
 from nmt.config.overrides import quote_value
-from nmt.data.batches import Batch
 from nmt.runs.earlier_run import keep_composition
 from nmt.runs.folder import CANDIDATES, SUMMARY, has_checkpoint, read_summary
 from nmt.runs.job import IS_JOB
@@ -42,7 +41,7 @@ class RunSummary:
     def __init__(self, folder: Path, entries: dict[str, Any]):
         self.folder, self.entries = folder, entries
         self.loggers: list[Logger] = []
-        self.started = False
+        self.started = self.trained = False  # trained: the first batch has begun
 
     def start(self) -> None:
         """Write the file from now on; call this when nothing more can be refused."""
@@ -61,11 +60,6 @@ class RunSummary:
         if self.started:
             write_json(self.folder / SUMMARY, self.entries)
 
-    @property
-    def best_score(self) -> float | None:
-        """The validation score of the best checkpoint."""
-        return self.entries.get("best", {}).get("score")
-
 
 class StartOfTraining(Callback):
     """Start the summary with the first batch, because everything that can be refused is refused before it.
@@ -75,13 +69,12 @@ class StartOfTraining(Callback):
 
     def __init__(self, summary: RunSummary):
         self.summary = summary
-        self.trained = False
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, batch: Batch, batch_idx: int) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Start the summary, and store the vocabularies, once."""
-        if self.trained:
+        if self.summary.trained:
             return
-        self.trained = True
+        self.summary.trained = True
         if not self.summary.started:
             self.summary.start()
         self.summary.update(planned_steps=trainer.estimated_stepping_batches)
