@@ -32,12 +32,12 @@ from nmt.evaluation.test_set import read_test_set
 from nmt.model.kernels.graphed_loop import CudaRecorder, GraphedLoop
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
-from nmt.runs.earlier_run import finish_putting_aside, put_aside
 from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
 from nmt.runs.job import read_search
 from nmt.runs.provenance import git_commit, versions
 from nmt.runs.stored_overrides import find_typed
 from nmt.runs.trained_model import build_model, with_vocabulary_sizes
+from nmt.runs.training_folder import finish_putting_aside, lock_run_folder, put_aside, refuse_working_directory
 from nmt.system.hardware import describe_hardware
 from nmt.system.locks import HeldLock
 from nmt.system.matrix_products import set_up_products
@@ -49,14 +49,7 @@ from nmt.training.preflight import check_ranks, check_settings, list_places
 from nmt.training.pretrained_vectors import fill_embeddings
 from nmt.training.pretraining import offer_as_stage, pretrained, stage_folder
 from nmt.training.process_setup import set_up_process
-from nmt.training.resume import (
-    CompletedAlreadyError,
-    EarlierTraining,
-    check_other_data,
-    find_earlier_training,
-    lock_run_folder,
-    refuse_working_directory,
-)
+from nmt.training.resume import CompletedAlreadyError, EarlierTraining, check_other_data, find_earlier_training
 from nmt.training.run_summary import RunSummary, StartOfTraining, keep_summary
 from nmt.training.transfer import initialize_from
 from nmt.training.wandb_run import WandbRun

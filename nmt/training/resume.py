@@ -1,24 +1,19 @@
 """Decide how a command continues the run that its folder holds: resume it, start again, or refuse."""
 
 import logging
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
-from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.config.allowed_targets import check_references
 from nmt.config.diff import LIMITS, find_changes
 from nmt.errors import CheckpointError, UserError
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
-from nmt.runs.earlier_run import Loaded, find_last_checkpoint, holds_a_run
-from nmt.runs.folder import CHECKPOINTS, CONFIG, LOCK, METRICS, SUMMARY, read_summary, restore_composition
-from nmt.runs.job import IS_JOB
-from nmt.system.locks import HeldLock, lock_file
+from nmt.runs.folder import CHECKPOINTS, CONFIG, read_summary, restore_composition
+from nmt.runs.training_folder import Loaded, find_last_checkpoint, refuse_foreign_files
 from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.system.slurm import is_requeued
 
@@ -50,22 +45,6 @@ class EarlierTraining(NamedTuple):
     starts_again: bool = False  # and the run in the folder is put aside
 
 
-@contextmanager
-def lock_run_folder(folder: Path) -> Iterator[HeldLock | None]:
-    """Let one process at a time train in a folder, because two would resume from each other's checkpoints.
-
-    The first rank holds the lock for all.
-    """
-    if rank_zero_only.rank != 0:
-        yield None
-        return
-    waits = IS_JOB in os.environ  # because a killed sweep or run leaves its job behind, which trains on
-    message = f"{folder}: another process trains there"
-    message += "; waiting for it" if waits else ". Fix: wait for it, or name another folder"
-    with lock_file(folder / LOCK, message=message, waits=waits) as lock:
-        yield lock
-
-
 def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
     """Return what the command continues: ckpt_path, the run in the folder, or nothing. Changes no file of a run.
 
@@ -81,7 +60,7 @@ def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
         check_references(OmegaConf.to_container(config))
         if config.resume not in ("auto", True, False):
             raise UserError(f"resume={config.resume}: choose auto, true or false")
-        _refuse_foreign_files(folder)
+        refuse_foreign_files(folder)
         if config.resume is False and not is_requeued():
             return _start_again(config.ckpt_path, folder)
         earlier = _resume(config, folder)
@@ -94,23 +73,6 @@ def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
     if "code" in earlier.summary and code_version(config) not in earlier.summary["code"]:
         log.warning("the code of this run changed since it started; resume=false starts it again")
     return earlier
-
-
-def refuse_working_directory(folder: Path, working_directory: Path) -> None:
-    """Refuse an empty or wrong hydra.run.dir, which would make the user's own folder a run's."""
-    if working_directory.resolve().is_relative_to(folder.resolve()):
-        raise UserError(
-            f"hydra.run.dir={folder}: is your working directory, or above it. Fix: name a folder for the run alone"
-        )
-
-
-def _refuse_foreign_files(folder: Path) -> None:
-    if holds_a_run(folder):
-        return
-    for path in (folder / name for name in (SUMMARY, METRICS, CHECKPOINTS)):
-        is_empty = path.is_dir() and not any(path.iterdir())
-        if path.exists() and not is_empty:
-            raise UserError(f"{path}: is not of a run of this project, and would be overwritten. Fix: {NAME_ANOTHER}")
 
 
 def _start_again(given: str | None, folder: Path) -> EarlierTraining:

@@ -20,9 +20,9 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.config.explain import explain
 from nmt.config.overrides import quote_value
-from nmt.runs.earlier_run import keep_composition
 from nmt.runs.folder import CANDIDATES, SUMMARY, has_checkpoint, read_summary
 from nmt.runs.job import IS_JOB
+from nmt.runs.training_folder import keep_composition
 from nmt.system.files import write_json, write_text
 from nmt.system.signals import END_SIGNALS, raise_on_signals
 from nmt.system.slurm import TIME_WARNING, requeue, warning_signals

@@ -16,7 +16,7 @@ import nmt.model
 from nmt.config.explain import explain
 from nmt.config.schema import load_defaults
 from nmt.errors import UserError
-from nmt.training.resume import lock_run_folder
+from nmt.runs.training_folder import lock_run_folder
 
 MISTAKES = {
     "attention=adittive": r"attention=adittive: no such choice \(did you mean additive\?\). Fix: choose additive,",

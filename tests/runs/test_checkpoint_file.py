@@ -11,7 +11,7 @@ import torch
 
 from nmt.errors import UserError
 from nmt.runs.checkpoint_file import load_checkpoint, locate_checkpoint, save_checkpoint
-from nmt.runs.earlier_run import find_last_checkpoint
+from nmt.runs.training_folder import find_last_checkpoint
 from nmt.training.checkpoint_io import AtomicCheckpointIO
 
 

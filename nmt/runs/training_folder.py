@@ -1,7 +1,10 @@
-"""The run that a folder holds when a command trains there: find its last checkpoint, or put it aside."""
+"""The folder in which a run trains: its lock, the run that it already holds, and how that is put aside."""
 
 import logging
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,8 +12,20 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.errors import UserError
 from nmt.runs.checkpoint_file import load_checkpoint
-from nmt.runs.folder import CHECKPOINTS, COMPOSITION, LAST, LOCK, PREVIOUS, SUMMARY, read_summary, restore_composition
+from nmt.runs.folder import (
+    CHECKPOINTS,
+    COMPOSITION,
+    LAST,
+    LOCK,
+    METRICS,
+    PREVIOUS,
+    SUMMARY,
+    read_summary,
+    restore_composition,
+)
+from nmt.runs.job import IS_JOB
 from nmt.system.checksums import write_checksums
+from nmt.system.locks import HeldLock, lock_file
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +39,42 @@ class Loaded(NamedTuple):
 
     path: Path
     content: dict[str, Any]
+
+
+@contextmanager
+def lock_run_folder(folder: Path) -> Iterator[HeldLock | None]:
+    """Let one process at a time train in a folder, because two would resume from each other's checkpoints.
+
+    The first rank holds the lock for all.
+    """
+    if rank_zero_only.rank != 0:
+        yield None
+        return
+    waits = IS_JOB in os.environ  # because a killed sweep or run leaves its job behind, which trains on
+    message = f"{folder}: another process trains there"
+    message += "; waiting for it" if waits else ". Fix: wait for it, or name another folder"
+    with lock_file(folder / LOCK, message=message, waits=waits) as lock:
+        yield lock
+
+
+def refuse_working_directory(folder: Path, working_directory: Path) -> None:
+    """Refuse an empty or wrong hydra.run.dir, which would make the user's own folder a run's."""
+    if working_directory.resolve().is_relative_to(folder.resolve()):
+        raise UserError(
+            f"hydra.run.dir={folder}: is your working directory, or above it. Fix: name a folder for the run alone"
+        )
+
+
+def refuse_foreign_files(folder: Path) -> None:
+    """Refuse a folder with files that a run would overwrite, and that are of no run of this project."""
+    if holds_a_run(folder):
+        return
+    for path in (folder / name for name in (SUMMARY, METRICS, CHECKPOINTS)):
+        is_empty = path.is_dir() and not any(path.iterdir())
+        if path.exists() and not is_empty:
+            raise UserError(
+                f"{path}: is not of a run of this project, and would be overwritten. Fix: name another folder"
+            )
 
 
 def holds_a_run(folder: Path) -> bool:
