@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.allowed_targets import check_references
 from nmt.config.diff import LIMITS, find_changes
-from nmt.errors import CheckpointError, UserError
+from nmt.errors import CheckpointError, UserError, list_first
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import CHECKPOINTS, CONFIG, read_summary, restore_composition
@@ -21,7 +21,6 @@ log = logging.getLogger(__name__)
 
 NAME_ANOTHER = "name another folder"
 CHOICES = f"{NAME_ANOTHER}, or give resume=false to start again there, or resume=true to resume nevertheless"
-SHOWN = 4  # settings in an error message
 # of a resumed run's summary
 KEPT_ENTRIES = ("started", "id", "initialized_from", "vectors", "code", "data", "matmul_precision")
 
@@ -184,8 +183,7 @@ def _reached_limit(trainer: DictConfig, summary: Mapping[str, Any]) -> bool:
 
 def _listed(settings: Mapping[str, tuple[Any, Any]], begin: str = "") -> str:
     texts = [f"{key} {before} → {now}" for key, (before, now) in settings.items()]
-    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
-    return begin + ", ".join(texts[:SHOWN]) + more if texts else ""
+    return begin + list_first(texts) if texts else ""
 
 
 def _is_in(path: Path, folder: Path) -> bool:

@@ -8,12 +8,10 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from nmt.data.parallel_text import SIDES, Sides
-from nmt.errors import ConfigurationError, UserError, did_you_mean
+from nmt.errors import ConfigurationError, UserError, did_you_mean, list_first
 from nmt.runs.trained_model import TrainedRun
 
 log = logging.getLogger(__name__)
-
-SHOWN = 4  # names in an error message
 
 
 class Transfer(NamedTuple):
@@ -78,7 +76,7 @@ def check_fresh(fresh: Sequence[str], model: nn.Module) -> None:
     names = list(model.state_dict())
     if unused := [pattern for pattern in fresh if not any(fnmatchcase(name, pattern) for name in names)]:
         hint = did_you_mean(unused[0], names)
-        raise ConfigurationError(f"fresh={unused}: this model has no such parameter{hint}; it has {_first(names)}")
+        raise ConfigurationError(f"fresh={unused}: this model has no such parameter{hint}; it has {list_first(names)}")
 
 
 def check_names(weights: Mapping[str, Tensor], state: Mapping[str, Tensor], fresh: Sequence[str], origin: str) -> None:
@@ -93,12 +91,12 @@ def check_names(weights: Mapping[str, Tensor], state: Mapping[str, Tensor], fres
     ]
     if missing:
         raise ConfigurationError(
-            f"{origin}: lacks {_first(missing)}. Fix: name them in fresh=[…] to keep their initial values"
+            f"{origin}: lacks {list_first(missing)}. Fix: name them in fresh=[…] to keep their initial values"
         )
     if left_over:
-        raise ConfigurationError(f"{origin}: has {_first(left_over)}, for which this model has no place")
+        raise ConfigurationError(f"{origin}: has {list_first(left_over)}, for which this model has no place")
     if other_sizes:
-        raise ConfigurationError(f"{origin}: is of another size: {_first(other_sizes)}")
+        raise ConfigurationError(f"{origin}: is of another size: {list_first(other_sizes)}")
 
 
 def _check_tied(
@@ -119,8 +117,3 @@ def _check_tied(
                 f"{origin}: {together} are one parameter here, and differ there. Fix: tie them there too "
                 "(model.tie_embeddings), or name them in fresh=[…]"
             )
-
-
-def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

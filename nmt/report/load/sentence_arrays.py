@@ -69,9 +69,10 @@ def _open_archive(path: Path, loss: str) -> tuple[NpzFile | None, tuple[str, ...
 
 def open_alignments(evaluation: Evaluation) -> SentenceArrays:
     """Open the alignments of a run on a test set: (word, source word) of each sentence, from 0 to 255."""
-    arrays = SentenceArrays(evaluation.alignments, LOSS, partial(_read_alignments, evaluation))
+    path = evaluation.folder / "alignments.npz"
+    arrays = SentenceArrays(path, LOSS, partial(_read_alignments, evaluation))
     # a run restored by studies has neither words nor alignments
-    if not evaluation.alignments.exists() and any(sentence.words for sentence in evaluation.sentences):
+    if not path.exists() and any(sentence.words for sentence in evaluation.sentences):
         arrays.notes = (f"there is no alignments.npz: {LOSS}",)
     return arrays
 
@@ -87,7 +88,7 @@ def _read_alignments(evaluation: Evaluation, archive: NpzFile, numbers: Sequence
 
 def open_forced(evaluation: Evaluation) -> SentenceArrays:
     """Open the attention of the references, a ForcedAlignment for each sentence."""
-    return SentenceArrays(evaluation.forced, FORCED_LOSS, partial(_read_forced, evaluation))
+    return SentenceArrays(evaluation.folder / "forced_alignments.npz", FORCED_LOSS, partial(_read_forced, evaluation))
 
 
 def _read_forced(evaluation: Evaluation, archive: NpzFile, numbers: Sequence[int]) -> list[ForcedAlignment]:
@@ -109,7 +110,7 @@ def _as_bytes(weights: np.ndarray) -> np.ndarray:
 
 def open_traces(evaluation: Evaluation) -> SentenceArrays:
     """Open the traces of a run on a test set."""
-    return SentenceArrays(evaluation.traces, TRACES_LOSS, partial(_read_traces, evaluation))
+    return SentenceArrays(evaluation.folder / "traces.npz", TRACES_LOSS, partial(_read_traces, evaluation))
 
 
 def _read_traces(evaluation: Evaluation, archive: NpzFile, numbers: Sequence[int]) -> list[Traces]:
