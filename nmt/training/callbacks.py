@@ -60,14 +60,10 @@ class Throughput(Callback):
 
 
 class LockGuard(Callback):
-    """End training when the lock of the run's folder is lost, before two runs mix their files.
-
-    Args:
-        lock: The lock; None on ranks other than the first.
-    """
+    """End training when the lock of the run's folder is lost, before two runs mix their files."""
 
     def __init__(self, lock: HeldLock | None):
-        self.lock = lock
+        self.lock = lock  # None on ranks other than the first
 
     def on_validation_start(self, *_: Any) -> None:
         """Check before each validation, and before each checkpoint is written."""

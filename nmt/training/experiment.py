@@ -131,17 +131,7 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     loggers = make_loggers(config.logger)
     trainer = make_trainer(config, plan.folder, loggers, StartOfTraining(summary), LockGuard(lock))
     check_ranks(config, trainer)
-    data = hydra.utils.instantiate(config.data)
-    if config.repeats:
-        data.permission = Permission(
-            config.repeats, find_typed(config.repeats, plan.overrides), "type the file yourself"
-        )
-    if data.vocabulary_run and plan.earlier.checkpoint:  # because the other run may be gone
-        data.vocabulary_run = str(plan.earlier.checkpoint)
-    if config.score_test:
-        read_test_set(data)
-    elif config.data.test is not None:
-        data.test_pairs()
+    data = make_data(plan)
     corpus = data.prepare()
     if entries.get("data", corpus.text_digest) != corpus.text_digest:
         check_other_data(config.resume, plan.folder)
@@ -165,6 +155,22 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     for logger in loggers:
         logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
     return PreparedRun(plan, trainer, module, data, stage)
+
+
+def make_data(plan: RunPlan) -> TranslationData:
+    """Build the data, and read the test set, which may be refused."""
+    config, checkpoint = plan.config, plan.earlier.checkpoint
+    data = hydra.utils.instantiate(config.data)
+    if config.repeats:
+        typed = find_typed(config.repeats, plan.overrides)
+        data.permission = Permission(config.repeats, typed, "type the file yourself")
+    if data.vocabulary_run and checkpoint:  # because the other run may be gone
+        data.vocabulary_run = str(checkpoint)
+    if config.score_test:
+        read_test_set(data)
+    elif config.data.test is not None:
+        data.test_pairs()
+    return data
 
 
 def fit(run: PreparedRun, summary: RunSummary) -> None:

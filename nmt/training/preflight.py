@@ -54,10 +54,7 @@ ONE_BEST = (("save_top_k", 1), ("filename", BEST.removesuffix(".ckpt")))  # what
 def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str | None) -> None:
     """Refuse settings that training would refuse later.
 
-    Args:
-        config: the settings.
-        overrides: the overrides that a pretraining stage inherits.
-        checkpoint: the checkpoint from which training resumes, if there is one.
+    A pretraining stage inherits the overrides. Training that resumes from a checkpoint needs no initial weights.
     """
     for group in ("callbacks", "logger"):
         _check_targets(group, config[group])

@@ -157,12 +157,8 @@ def _close(loggers: list[Logger], exit_code: int) -> None:
     for logger in loggers:
         logger.finalize("success" if exit_code == 0 else "failed")
         if isinstance(logger, WandbLogger) and rank_zero_only.rank == 0:
-            _finish_wandb(logger, exit_code)
-
-
-def _finish_wandb(logger: WandbLogger, exit_code: int) -> None:
-    """Close a W&B run, because an open one would swallow the next job's."""
-    try:
-        logger.experiment.finish(exit_code=exit_code)
-    except TimeoutError:
-        log.warning("W&B: the upload took too long. Fix: `wandb sync %s/wandb/run-*` sends the rest", logger.save_dir)
+            try:  # because an open run of W&B would swallow the next job's
+                logger.experiment.finish(exit_code=exit_code)
+            except TimeoutError:
+                fix = f"`wandb sync {logger.save_dir}/wandb/run-*` sends the rest"
+                log.warning("W&B: the upload took too long. Fix: %s", fix)

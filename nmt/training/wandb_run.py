@@ -85,13 +85,7 @@ class WandbRun(WandbLogger):
             raise UserError(f"logger=wandb: {reason}. Fix: correct this, or give logger=local") from error
 
     def end(self, folder: Path, entries: Mapping[str, Any], data: TranslationData) -> None:
-        """Add test scores, parameters, the best step and fingerprints to the run's summary; log its artifacts.
-
-        Args:
-            folder: The run's folder.
-            entries: The entries of summary.json.
-            data: The data that the run was trained on.
-        """
+        """Add test scores, and what the entries of summary.json say, to W&B's summary of the run; log its artifacts."""
         best = entries.get("best", {})
         values = {"parameters": entries["parameters"]["total"], "code": entries["code"][-1], "data": entries["data"]}
         values |= {"best_step": best.get("step"), "best_score": best.get("score")}
