@@ -16,10 +16,9 @@ from pytorch_lightning import Trainer
 from nmt.config.diff import flatten_settings
 from nmt.config.explain import explain_construction_error
 from nmt.config.resolvers import starts_from_pretrained
-from nmt.data.moses_internals import list_moses_languages
 from nmt.data.named_files import Place
 from nmt.data.parallel_text import SIDES
-from nmt.data.preprocessing import languages_of_country
+from nmt.data.preprocessing import check_language
 from nmt.errors import ConfigurationError, UserError, did_you_mean
 from nmt.evaluation.bleu import bleu_metric
 from nmt.model.translator import Translator
@@ -68,7 +67,10 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     _check_optimizer(config.optimizer, config.schedule)
     _check_start(config, checkpoint)
     _check_rates(config)
-    _check_languages(config.data)
+    for side in SIDES:
+        settings = config.data[side]
+        if settings.tokenizer != "none" or settings.normalize:
+            check_language(f"data.{side}.language", settings.language)
     _check_sizes(config.size)
     model = _build_trial(config)
     if checkpoint is None:
@@ -199,20 +201,6 @@ def _check_rates(config: DictConfig) -> None:
     for key, rate in flatten_settings(OmegaConf.to_container(config)).items():
         if key.endswith(RATES) and isinstance(rate, int | float) and not 0 <= rate <= 1:
             raise ConfigurationError(f"{key}={rate}: must be from 0 to 1")
-
-
-def _check_languages(data: DictConfig) -> None:
-    """Refuse the code of a country in place of a language, and warn of a language that Moses does not know."""
-    languages = list_moses_languages()
-    for side in SIDES:
-        settings, key = data[side], f"data.{side}.language={data[side].language}"
-        if settings.language in languages or (settings.tokenizer == "none" and not settings.normalize):
-            continue
-        if spoken := languages_of_country(settings.language):
-            fix = f"data.{side}.language={'|'.join(spoken)}"
-            raise ConfigurationError(f"{key}: is the code of a country, not of a language. Fix: {fix}")
-        hint = did_you_mean(settings.language, languages)
-        log.warning("%s: Moses has no rules for it%s; the text is split as English", key, hint)
 
 
 def _check_sizes(sizes: DictConfig) -> None:
