@@ -158,7 +158,7 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
 
 
 def make_data(plan: RunPlan) -> TranslationData:
-    """Build the data, and read the test set, which may be refused."""
+    """Build the data, and read the test set, because a wrong one is refused before the data are prepared."""
     config, checkpoint = plan.config, plan.earlier.checkpoint
     data = hydra.utils.instantiate(config.data)
     if config.repeats:

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 def log_artifacts(run: "Run", folder: Path, best: Mapping[str, Any], data: TranslationData, *, with_text: bool) -> None:
     """Log the data as an input of a run and the best checkpoint as its output; a failure is a warning.
 
-    `best` is the entry of the run's summary, empty if no checkpoint was kept. The data are digests, or also the
-    preprocessed training and validation text.
+    `best` is the entry of the run's summary, empty if no checkpoint was kept. The data are digests; with text, also
+    the preprocessed training and validation text.
     """
     try:
         log_input(run, _describe_data(data, with_text=with_text))

@@ -85,7 +85,7 @@ class WandbRun(WandbLogger):
             raise UserError(f"logger=wandb: {reason}. Fix: correct this, or give logger=local") from error
 
     def end(self, folder: Path, entries: Mapping[str, Any], data: TranslationData) -> None:
-        """Add test scores, and what the entries of summary.json say, to W&B's summary of the run; log its artifacts."""
+        """Add test scores and entries of summary.json to the run's summary in W&B, and log its artifacts."""
         best = entries.get("best", {})
         values = {"parameters": entries["parameters"]["total"], "code": entries["code"][-1], "data": entries["data"]}
         values |= {"best_step": best.get("step"), "best_score": best.get("score")}
