@@ -125,14 +125,17 @@ def measure_ours(options: argparse.Namespace) -> dict:
     """Train as `train.py` does, with Lightning, callbacks and CSV logging, but without validation."""
     import pytorch_lightning
 
-    from nmt.training.experiment import make_module, make_trainer, with_vocabulary_sizes
-    from nmt.training.process_setup import set_up_process, set_up_products
+    from nmt.runs.trained_model import with_vocabulary_sizes
+    from nmt.system.matrix_products import set_up_products
+    from nmt.training.experiment import make_module, make_trainer
+    from nmt.training.process_setup import set_up_process
 
     config, data = compose(options)
     set_up_process(config)
     with tempfile.TemporaryDirectory() as folder:
         corpus = data.prepare()
-        module = make_module(with_vocabulary_sizes(config, corpus), corpus, Path(folder))
+        sizes = (len(language.vocabulary) for language in corpus.languages)
+        module = make_module(with_vocabulary_sizes(config, *sizes), corpus, Path(folder))
         watch = make_watch_class()(warm_up=options.updates // 3, device=options.device)
         trainer = make_trainer(config, Path(folder), [pytorch_lightning.loggers.CSVLogger(folder)])
         trainer.callbacks.append(watch)

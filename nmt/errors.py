@@ -4,7 +4,7 @@ import importlib.util
 import os
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -55,6 +55,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return " (did you mean …?)" with the most similar known word, or an empty text."""
     similar = get_close_matches(word, list(known), n=1)
     return f" (did you mean {similar[0]}?)" if similar else ""
+
+
+def list_first(items: Sequence[str], most: int = 4) -> str:
+    """Return the first items of a list, and how many more there are."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(items[:most]) + more
 
 
 def make_printable(text: str) -> str:

@@ -10,7 +10,7 @@ from nmt.cli.arguments import exit_after_help
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.config.overrides import expand_home
 from nmt.errors import ConfigurationError
-from nmt.training.weight_averaging import average_checkpoints
+from nmt.runs.checkpoint_average import average_checkpoints
 
 
 @exit_with_one_line_errors

@@ -1,13 +1,16 @@
 """Preprocessing of one side: from raw text to words, and from a translation's words to text."""
 
 import locale
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 
 from nmt.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, did_you_mean
+
+log = logging.getLogger(__name__)
 
 TOKENIZERS = ("none", "moses", "characters")
 MARKUP = {  # regular expressions of text that stays one word; each needs time linear in the length of any text
@@ -106,6 +109,19 @@ def languages_of_country(code: str) -> list[str]:
     if code in {language for language, _ in pairs}:
         return []
     return sorted({language for language, country in pairs if country.lower() == code.lower()})
+
+
+def check_language(key: str, language: str) -> None:
+    """Refuse the code of a country in place of a language, and warn of a language that Moses does not know."""
+    from nmt.data.moses_internals import list_moses_languages
+
+    if language in (languages := list_moses_languages()):
+        return
+    if spoken := languages_of_country(language):
+        fix = f"{key}={'|'.join(spoken)}"
+        raise ConfigurationError(f"{key}={language}: is the code of a country, not of a language. Fix: {fix}")
+    hint = did_you_mean(language, languages)
+    log.warning("%s=%s: Moses has no rules for it%s; the text is split as English", key, language, hint)
 
 
 def _moses_tokenizer(language: str, markup: str | None, *, only_ascii: bool = False) -> Callable[[str], str]:

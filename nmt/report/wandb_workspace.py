@@ -37,14 +37,7 @@ def find_swept_keys(sweep: Path) -> list[str]:
 
 
 def build_workspace(sweep: str, keys: Sequence[str], entity: str, project: str) -> "Workspace":
-    """Return the view of a sweep, without saving it.
-
-    Args:
-        sweep: The name of the sweep, which is the group of its runs.
-        keys: The keys of the configuration in which its runs differ.
-        entity: The user or team in W&B.
-        project: The project in W&B.
-    """
+    """Return the view of a sweep, without saving it; its runs have its name as their group, and differ in the keys."""
     from wandb_workspaces import workspaces
     from wandb_workspaces.reports import v2 as panels
 

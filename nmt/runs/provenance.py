@@ -1,8 +1,13 @@
-"""Provenance: the git commit with which a run was trained."""
+"""Provenance: the git commit and the libraries with which a run was trained."""
 
+import importlib.metadata
+import platform
 import subprocess
 
+import nmt
 from nmt.config.installation import PACKAGE
+
+VERSIONS = ("torch", "pytorch-lightning", "hydra-core", "numpy", "tokenizers", "sacremoses", "sacrebleu")
 
 
 def git_commit() -> str | None:
@@ -17,3 +22,9 @@ def git_commit() -> str | None:
 def _git(*arguments: str) -> str:
     command = ["git", "-C", str(PACKAGE), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that decide results."""
+    packages = {name: importlib.metadata.version(name) for name in VERSIONS}
+    return {"nmt": nmt.__version__, "python": platform.python_version()} | packages

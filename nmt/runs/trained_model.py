@@ -153,6 +153,13 @@ class TrainedRun:
         return LexicalTable.load(path)
 
 
+def with_vocabulary_sizes(config: DictConfig, source: int, target: int) -> DictConfig:
+    """Return a copy of the settings with the vocabulary sizes, which only the data know."""
+    sized = copy.deepcopy(config)
+    sized.model.source_vocabulary_size, sized.model.target_vocabulary_size = source, target
+    return sized
+
+
 def build_model(config: DictConfig, user_dir: str | Path | None = None, run: Path | None = None) -> Translator:
     """Build the model that a configuration describes; `run` is the folder of the run that has stored it."""
     return _instantiate(config.model, "model", user_dir, run)

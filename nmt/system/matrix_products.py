@@ -30,6 +30,20 @@ LEAST_GAIN = 1.1
 TOLERANCE = 1e-5  # of the largest value
 
 
+def set_up_products(requested: str, earlier: str | None, model: nn.Module, device: torch.device) -> str:
+    """Set the precision of float32 products, once the model is known, and return it.
+
+    Args:
+        requested: `matmul_precision`.
+        earlier: The precision of the run that is resumed, which `auto` keeps.
+        model: The model.
+        device: The device of training.
+    """
+    precision = earlier if requested == "auto" and earlier else resolve_precision(requested, model, device)
+    set_precision(precision)
+    return precision
+
+
 def set_precision(precision: str) -> None:
     """Set the precision of float32 products on the processor and on GPUs."""
     torch.set_float32_matmul_precision(precision)

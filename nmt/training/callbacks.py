@@ -60,37 +60,26 @@ class Throughput(Callback):
 
 
 class LockGuard(Callback):
-    """End training when the lock of the run's folder is lost, before two runs mix their files.
-
-    Args:
-        lock: The lock; None on ranks other than the first.
-    """
+    """End training when the lock of the run's folder is lost, before two runs mix their files."""
 
     def __init__(self, lock: HeldLock | None):
-        self.lock = lock
+        self.lock = lock  # None on ranks other than the first
 
-    def on_validation_start(self, trainer: Trainer, pl_module: TrainingModule) -> None:
-        """Check before each validation."""
-        self._check()
-
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: TrainingModule, checkpoint: dict[str, Any]) -> None:
-        """Check before each checkpoint is written."""
-        self._check()
-
-    def _check(self) -> None:
+    def on_validation_start(self, *_: Any) -> None:
+        """Check before each validation, and before each checkpoint is written."""
         if self.lock is not None and self.lock.is_lost():
             raise UserError(
                 f"{self.lock.path}: was removed or replaced, so another process may train in this folder. "
                 "Fix: give the same command again once no other process trains there"
             )
 
+    on_save_checkpoint = on_validation_start
+
 
 class LastValidation(Callback):
     """Validate at trainer.max_steps too, if it lies within an epoch, so that the last steps are not lost."""
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: TrainingModule, outputs: Any, batch: Batch, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Stop training at the step limit; Lightning validates where it stops."""
         if 0 < trainer.max_steps <= trainer.global_step:
             trainer.should_stop = True
@@ -149,9 +138,7 @@ class MedianPruning(Callback):
 class GradientNorm(Callback):
     """Log the norm of the gradient before clipping."""
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: TrainingModule, outputs: Any, batch: Batch, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Log the norm of the last step."""
         if pl_module.gradient_norm is not None and is_logged(trainer):
             pl_module.log("train/gradient_norm", pl_module.gradient_norm, rank_zero_only=True, batch_size=1)
@@ -160,13 +147,11 @@ class GradientNorm(Callback):
 class LearningRate(Callback):
     """Log the learning rate of a step, in the row of its loss."""
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, batch: Batch, batch_idx: int) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Note the rate, because a schedule may change it before the batch ends."""
         self.rate = float(trainer.optimizers[0].param_groups[0]["lr"])
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: TrainingModule, outputs: Any, batch: Batch, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Log the rate."""
         if is_logged(trainer):
             # on the CPU, because Lightning would copy it to a GPU, and wait

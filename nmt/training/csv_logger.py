@@ -26,21 +26,13 @@ FIRST = ("step", "epoch")
 class CsvLogger(Logger):
     """Log to metrics.csv; columns stand in the order in which they were first logged."""
 
+    name = version = ""  # because the run's folder has both
+
     def __init__(self, path: str):
         super().__init__()
         self.path = Path(path)
         self.columns: list[str] = []  # none: the file is not written yet
         self.size = 0  # of the file, as this process wrote it
-
-    @property
-    def name(self) -> str:
-        """No name, because the run's folder has one."""
-        return ""
-
-    @property
-    def version(self) -> str:
-        """No version, because the run's folder has one."""
-        return ""
 
     @property
     def experiment(self) -> "CsvLogger":

@@ -1,10 +1,7 @@
-"""Train one run: resolve_run → preflight → prepare → fit → finish."""
+"""Train one run: preflight → prepare → fit → finish."""
 
-import copy
-import importlib.metadata
 import logging
 import os
-import platform
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,7 +18,6 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-import nmt
 from nmt.config.diff import flatten_settings
 from nmt.config.explain import explain_training_error
 from nmt.config.overrides import read_overrides
@@ -38,11 +34,13 @@ from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
 from nmt.runs.job import read_search
-from nmt.runs.provenance import git_commit
+from nmt.runs.provenance import git_commit, versions
 from nmt.runs.stored_overrides import find_typed
-from nmt.runs.trained_model import build_model
+from nmt.runs.trained_model import build_model, with_vocabulary_sizes
+from nmt.runs.training_folder import finish_putting_aside, lock_run_folder, put_aside, refuse_working_directory
 from nmt.system.hardware import describe_hardware
 from nmt.system.locks import HeldLock
+from nmt.system.matrix_products import set_up_products
 from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.training.callbacks import LockGuard
 from nmt.training.lightning_module import TrainingModule, parameter_counts
@@ -50,29 +48,13 @@ from nmt.training.nonfinite_guard import NonfiniteGuard
 from nmt.training.preflight import check_ranks, check_settings, list_places
 from nmt.training.pretrained_vectors import fill_embeddings
 from nmt.training.pretraining import offer_as_stage, pretrained, stage_folder
-from nmt.training.process_setup import (
-    check_wandb_directories,
-    keep_wandb_directories_in,
-    set_up_process,
-    set_up_products,
-)
-from nmt.training.resume import (
-    CompletedAlreadyError,
-    EarlierTraining,
-    check_other_data,
-    find_earlier_training,
-    finish_putting_aside,
-    lock_run_folder,
-    put_aside,
-    refuse_working_directory,
-)
+from nmt.training.process_setup import set_up_process
+from nmt.training.resume import CompletedAlreadyError, EarlierTraining, check_other_data, find_earlier_training
 from nmt.training.run_summary import RunSummary, StartOfTraining, keep_summary
 from nmt.training.transfer import initialize_from
 from nmt.training.wandb_run import WandbRun
 
 log = logging.getLogger(__name__)
-
-VERSIONS = ("torch", "pytorch-lightning", "hydra-core", "numpy", "tokenizers", "sacremoses", "sacrebleu")
 
 
 @dataclass(frozen=True)
@@ -83,7 +65,6 @@ class RunPlan:
     folder: Path
     overrides: tuple[str, ...]
     earlier: EarlierTraining
-    completed: Mapping[str, Any] | None = None  # the summary of a run that has nothing left to train
 
 
 @dataclass(frozen=True)
@@ -94,7 +75,6 @@ class PreparedRun:
     trainer: Trainer
     module: TrainingModule
     data: TranslationData
-    start: StartOfTraining
     stage: Path  # the folder it would have as a pretraining stage
 
 
@@ -108,34 +88,29 @@ def train(config: DictConfig) -> float | None:
     refuse_working_directory(folder, Path(HydraConfig.get().runtime.cwd))
     with lock_run_folder(folder) as lock:
         finish_putting_aside(folder)
-        plan = resolve_run(config, folder)
-        if plan.completed is not None:
-            return score_completed(plan)
+        try:
+            plan = RunPlan(config, folder, read_overrides(), find_earlier_training(config, folder))
+        except CompletedAlreadyError as error:
+            return score_completed(config, folder, error.summary)
         with keep_summary(folder, plan.earlier) as summary:
             preflight(plan, summary)
             prepared = prepare(plan, summary, lock)
             fit(prepared, summary)
             finish(prepared, summary)
-    return summary.best_score
+    return _best_score(summary.entries)
 
 
-def resolve_run(config: DictConfig, folder: Path) -> RunPlan:
-    """Settle what to train: a new run, or one that this folder or ckpt_path holds. Changes nothing."""
-    overrides = read_overrides()
-    try:
-        return RunPlan(config, folder, overrides, find_earlier_training(config, folder))
-    except CompletedAlreadyError as error:
-        return RunPlan(config, folder, overrides, EarlierTraining(), error.summary)
-
-
-def score_completed(plan: RunPlan) -> float | None:
+def score_completed(config: DictConfig, folder: Path, summary: Mapping[str, Any]) -> float | None:
     """Score a completed run on the test set, if that is asked for and not done yet."""
-    config, folder = plan.config, plan.folder
     log.info("completed already: %s (resume=false trains it again)", folder)
     is_done = is_scored(folder, config.data.test, config.score_unknown, read_search(config))
     if config.score_test and rank_zero_only.rank == 0 and not is_done:
         evaluate_run(folder, config)
-    return plan.completed.get("best", {}).get("score")
+    return _best_score(summary)
+
+
+def _best_score(summary: Mapping[str, Any]) -> float | None:
+    return summary.get("best", {}).get("score")
 
 
 def preflight(plan: RunPlan, summary: RunSummary) -> None:
@@ -152,47 +127,50 @@ def preflight(plan: RunPlan, summary: RunSummary) -> None:
 
 def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> PreparedRun:
     """Prepare data, model and trainer; what can be refused without the data is refused before they are prepared."""
-    config = plan.config
+    config, entries = plan.config, summary.entries
     loggers = make_loggers(config.logger)
-    start = StartOfTraining(summary)
-    trainer = make_trainer(config, plan.folder, loggers, start, LockGuard(lock))
+    trainer = make_trainer(config, plan.folder, loggers, StartOfTraining(summary), LockGuard(lock))
     check_ranks(config, trainer)
+    data = make_data(plan)
+    corpus = data.prepare()
+    if entries.get("data", corpus.text_digest) != corpus.text_digest:
+        check_other_data(config.resume, plan.folder)
+        entries["went_on_with"] = str(plan.earlier.checkpoint)
+    stage = stage_folder(config, plan.overrides, data)
+    sized = with_vocabulary_sizes(config, *(len(language.vocabulary) for language in corpus.languages))
+    module = make_module(sized, corpus, plan.folder, data.candidate_lists())
+    if module.model.needs_links:
+        data.read_links()
+    entries |= {"data": corpus.text_digest} | _initialize(plan, module)
+    device, precision = trainer.strategy.root_device, entries.get("matmul_precision")
+    entries["matmul_precision"] = set_up_products(config.matmul_precision, precision, module.model, device)
+    code, codes = code_version(config), entries.get("code", [])
+    codes = codes if code in codes else [*codes, code]
+    summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=codes)
+    log.info("%s parameters; run folder: %s", f"{entries['parameters']['total']:,}", plan.folder)
+    for logger in loggers:
+        if isinstance(logger, WandbRun):
+            logger.begin(plan.folder)  # only now, because a pretraining stage would inherit its directories
+    summary.loggers = loggers  # only now, because closing a W&B logger opens its run
+    for logger in loggers:
+        logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
+    return PreparedRun(plan, trainer, module, data, stage)
+
+
+def make_data(plan: RunPlan) -> TranslationData:
+    """Build the data, and read the test set, because a wrong one is refused before the data are prepared."""
+    config, checkpoint = plan.config, plan.earlier.checkpoint
     data = hydra.utils.instantiate(config.data)
     if config.repeats:
-        data.permission = Permission(
-            config.repeats, find_typed(config.repeats, plan.overrides), "type the file yourself"
-        )
-    if data.vocabulary_run and plan.earlier.checkpoint:  # because the other run may be gone
-        data.vocabulary_run = str(plan.earlier.checkpoint)
+        typed = find_typed(config.repeats, plan.overrides)
+        data.permission = Permission(config.repeats, typed, "type the file yourself")
+    if data.vocabulary_run and checkpoint:  # because the other run may be gone
+        data.vocabulary_run = str(checkpoint)
     if config.score_test:
         read_test_set(data)
     elif config.data.test is not None:
         data.test_pairs()
-    corpus = data.prepare()
-    if plan.earlier.summary.get("data", corpus.text_digest) != corpus.text_digest:
-        check_other_data(config.resume, plan.folder)
-        summary.entries["went_on_with"] = str(plan.earlier.checkpoint)
-    stage = stage_folder(config, plan.overrides, data)
-    sized = with_vocabulary_sizes(config, corpus)
-    module = make_module(sized, corpus, plan.folder, data.candidate_lists())
-    if module.model.needs_links:
-        data.read_links()
-    summary.entries |= {"data": corpus.text_digest} | _initialize(plan, module)
-    code, earlier_code = code_version(config), plan.earlier.summary.get("code", [])
-    code = earlier_code if code in earlier_code else [*earlier_code, code]
-    precision = plan.earlier.summary.get("matmul_precision")
-    precision = set_up_products(config.matmul_precision, precision, module.model, trainer.strategy.root_device)
-    summary.entries["matmul_precision"] = precision
-    summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=code)
-    log.info("%s parameters; run folder: %s", f"{summary.entries['parameters']['total']:,}", plan.folder)
-    keep_wandb_directories_in(plan.folder)  # only now, because a pretraining stage would inherit them
-    for logger in loggers:
-        if isinstance(logger, WandbRun):
-            logger.begin()
-    summary.loggers = loggers  # only now, because closing a W&B logger opens its run
-    for logger in loggers:
-        logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
-    return PreparedRun(plan, trainer, module, data, start, stage)
+    return data
 
 
 def fit(run: PreparedRun, summary: RunSummary) -> None:
@@ -205,7 +183,7 @@ def fit(run: PreparedRun, summary: RunSummary) -> None:
         hardware = describe_hardware(trainer.strategy.root_device)
         summary.entries["machine"] = hardware | {"ranks": trainer.world_size}
     has_checkpoints = any((run.plan.folder / CHECKPOINTS).glob("*.ckpt"))
-    if not (summary.started and (run.start.trained or has_checkpoints)):
+    if not (summary.trained or (summary.started and has_checkpoints)):
         where = f"ckpt_path={checkpoint} is at step {trainer.global_step}" if checkpoint else "a new run"
         limits = f"trainer.max_epochs={config.trainer.max_epochs}, trainer.max_steps={config.trainer.max_steps}"
         raise UserError(f"nothing was trained: {where}, and {limits} leave nothing to do. Fix: raise them")
@@ -260,16 +238,8 @@ def _initialize(plan: RunPlan, module: TrainingModule) -> dict[str, Any]:
     if not starts_from_pretrained(config):
         vectors = fill_embeddings(config.vectors, module.model, languages)
         return {"vectors": vectors} if vectors else {}
-    source = config.init_from if config.pretraining is None else str(pretrained(config, plan.overrides))
+    source = config.init_from if config.pretraining is None else str(pretrained(config.pretraining, plan.overrides))
     return {"initialized_from": initialize_from(source, module.model, languages, config.fresh, config.user_dir)}
-
-
-def with_vocabulary_sizes(config: DictConfig, corpus: PreparedCorpus) -> DictConfig:
-    """Return a copy of the settings with the vocabulary sizes, which only the data know."""
-    sized = copy.deepcopy(config)
-    source, target = (language.vocabulary for language in corpus.languages)
-    sized.model.source_vocabulary_size, sized.model.target_vocabulary_size = len(source), len(target)
-    return sized
 
 
 def make_module(
@@ -314,10 +284,7 @@ def make_loggers(configured: DictConfig) -> list[Logger]:
         del configured["wandb"]
     for package in configured.keys() & {"wandb", "tensorboard"}:
         require_packages(f"logger={package}", package)
-    loggers = [hydra.utils.instantiate(settings) for settings in configured.values()]
-    if any(isinstance(logger, WandbRun) for logger in loggers):
-        check_wandb_directories()
-    return loggers
+    return [hydra.utils.instantiate(settings) for settings in configured.values()]
 
 
 def results(trainer: Trainer) -> dict[str, Any]:
@@ -348,9 +315,3 @@ def _step_of(checkpoint: Path) -> int | None:
     with suppress(UserError):
         return load_checkpoint(checkpoint)["global_step"]
     return None
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that decide results."""
-    packages = {name: importlib.metadata.version(name) for name in VERSIONS}
-    return {"nmt": nmt.__version__, "python": platform.python_version()} | packages

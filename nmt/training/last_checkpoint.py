@@ -12,7 +12,6 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import Checkpoint
 
 from nmt.config.diff import find_changes
-from nmt.data.batches import Batch
 from nmt.runs.folder import LAST
 from nmt.training import lightning_internals as lightning
 from nmt.training.csv_logger import CsvLogger
@@ -59,13 +58,11 @@ class LastCheckpoint(Checkpoint):
         trainer.should_stop = self.stops_with_step = self.had_stopped_early
         self.requests.listen()
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, batch: Batch, batch_idx: int) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Obey the request that was saved for, because only now the batch before is logged completely."""
         self._obey(trainer, self.saved_for)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: TrainingModule, outputs: Any, batch: Batch, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Save where it is due or requested; not before a validation, which Lightning would take for done."""
         stepped, self.step = trainer.global_step > self.step, trainer.global_step
         self._stop_with_step(trainer)
@@ -85,15 +82,7 @@ class LastCheckpoint(Checkpoint):
         self.validating = not trainer.sanity_checking
         lightning.forget_interrupted_validation(trainer)
 
-    def on_validation_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: TrainingModule,
-        outputs: Any,
-        batch: Batch,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
+    def on_validation_batch_end(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Save on request and stop; a resumed run repeats the validation. Not where training ends anyway."""
         if not self.validating or lightning.stops_early(trainer) or lightning.accumulates_gradients(trainer):
             return
@@ -152,11 +141,9 @@ class LastCheckpoint(Checkpoint):
             self.seconds_before = progress["seconds"]
             same_limits = not find_changes(checkpoint["nmt"]["config"], pl_module.record["config"])
             self.had_stopped_early = checkpoint.get("ended", False) and same_limits
+            rows = checkpoint.get("rows", 0)  # a run without metrics.csv has none
             for logger in _csv_loggers(trainer):
-                step, rows = (
-                    lightning.logged_steps(checkpoint),
-                    checkpoint.get("rows", 0),
-                )  # a run without metrics.csv has none
+                step = lightning.logged_steps(checkpoint)
                 logger.keep_until(step, validations=checkpoint.get("validations"), count=rows)
 
     def _is_due(self, trainer: Trainer) -> bool:

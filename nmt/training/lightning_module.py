@@ -109,7 +109,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
             batches /= _batches_of_step(self.trainer, batch_idx)
         return loss.objective * self.trainer.world_size * batches / divisor
 
-    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+    def on_train_batch_end(self, *_: Any) -> None:
         """Log the loss of the last step that was read, and the attention's penalty."""
         for name, value in zip(LOSSES, self.losses, strict=False):
             loss = torch.tensor(value)  # on the CPU, because Lightning would copy it to a GPU, and wait

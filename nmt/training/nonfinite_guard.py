@@ -45,14 +45,9 @@ class NonfiniteGuard:
         return not _are_finite(loss, norm) or self._is_spike(norm)
 
     def allows(self, loss: float, norm: float, step: int, sentences: list[int], *, writes: bool) -> bool:
-        """Return whether the step may be taken, and report what is unusual.
+        """Return whether the step may be taken, and report what is unusual, on the rank that writes.
 
-        Args:
-            loss: the objective of the step, over all ranks.
-            norm: the norm of its gradient before clipping.
-            step: its number.
-            sentences: the numbers of its training sentences; needed only where the step is unusual.
-            writes: true on the rank that writes reports.
+        Loss and norm are those of all ranks, before clipping. Only an unusual step needs the numbers of its sentences.
 
         Raises:
             NeverFiniteError: too many steps in a row were skipped, and none was taken before.

@@ -1,6 +1,5 @@
 """Pre-flight checks, run before hours of data preparation."""
 
-import copy
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -17,16 +16,15 @@ from pytorch_lightning import Trainer
 from nmt.config.diff import flatten_settings
 from nmt.config.explain import explain_construction_error
 from nmt.config.resolvers import starts_from_pretrained
-from nmt.data.moses_internals import list_moses_languages
 from nmt.data.named_files import Place
 from nmt.data.parallel_text import SIDES
-from nmt.data.preprocessing import languages_of_country
+from nmt.data.preprocessing import check_language
 from nmt.errors import ConfigurationError, UserError, did_you_mean
 from nmt.evaluation.bleu import bleu_metric
 from nmt.model.translator import Translator
 from nmt.runs.checkpoint_file import load_checkpoint, locate_checkpoint
 from nmt.runs.folder import BEST
-from nmt.runs.trained_model import build_model
+from nmt.runs.trained_model import build_model, with_vocabulary_sizes
 from nmt.system.files import check_writable
 from nmt.system.hardware import available_cores, has_bfloat16_products
 from nmt.system.hub import is_hub_name
@@ -55,10 +53,7 @@ ONE_BEST = (("save_top_k", 1), ("filename", BEST.removesuffix(".ckpt")))  # what
 def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str | None) -> None:
     """Refuse settings that training would refuse later.
 
-    Args:
-        config: the settings.
-        overrides: the overrides that a pretraining stage inherits.
-        checkpoint: the checkpoint from which training resumes, if there is one.
+    A pretraining stage inherits the overrides. Training that resumes from a checkpoint needs no initial weights.
     """
     for group in ("callbacks", "logger"):
         _check_targets(group, config[group])
@@ -68,15 +63,22 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     bleu_metric(**config.data.score)
     for section in ("search", "validation"):
         _check_search(section, config[section])
-    _check_trainer(config)
-    _check_optimizer(config)
+    _check_trainer(config.trainer, graphs=config.graphs)
+    _check_optimizer(config.optimizer, config.schedule)
     _check_start(config, checkpoint)
     _check_rates(config)
-    _check_languages(config.data)
-    _check_model(config)
+    for side in SIDES:
+        settings = config.data[side]
+        if settings.tokenizer != "none" or settings.normalize:
+            check_language(f"data.{side}.language", settings.language)
+    _check_sizes(config.size)
+    model = _build_trial(config)
     if checkpoint is None:
-        check_vectors(config)
-        _check_fresh(config, overrides)
+        check_vectors(config.vectors, config.init_from, config.model.embedding_size)
+        check_fresh(config.fresh, model)
+        if config.pretraining is not None:  # because it would first be trained for hours
+            stage = _build_trial(compose_stage(config.pretraining, overrides))
+            check_names(stage.state_dict(), model.state_dict(), config.fresh, origin="pretraining")
         folder = Path(config.pretraining_folder)
         # because the run will leave a note there
         check_writable(folder, f"pretraining_folder={folder}", ". Fix: pretraining_folder=FOLDER")
@@ -110,7 +112,7 @@ def _check_targets(group: str, parts: DictConfig) -> None:
 def _check_callbacks(callbacks: DictConfig) -> None:
     for name, callback in callbacks.items():
         if callback and "monitor" in callback:
-            _check_monitor(f"callbacks.{name}", *_monitor(callback, str(name)))
+            _check_monitor(f"callbacks.{name}", callback)
     checkpoint = callbacks.get("checkpoint")
     for key, value in ONE_BEST:
         if checkpoint and checkpoint.get(key, value) != value:
@@ -121,29 +123,26 @@ def _check_callbacks(callbacks: DictConfig) -> None:
             )
 
 
-def _monitor(callback: DictConfig, name: str) -> tuple[str, str]:
+def _check_monitor(key: str, callback: DictConfig) -> None:
     try:
-        return callback.monitor, callback.get("mode", "min")
+        monitor, mode = callback.monitor, callback.get("mode", "min")
     except OmegaConfBaseException:
         raise ConfigurationError(
-            f"callbacks.{name}: monitors what callbacks.checkpoint does, and that is null. "
-            f"Fix: callbacks.{name}=null too, or callbacks.{name}.monitor=… callbacks.{name}.mode=…"
+            f"{key}: monitors what callbacks.checkpoint does, and that is null. "
+            f"Fix: {key}=null too, or {key}.monitor=… {key}.mode=…"
         ) from None
-
-
-def _check_monitor(callback: str, monitor: str, mode: str) -> None:
     if monitor not in SCORES:
         raise ConfigurationError(
-            f"{callback}.monitor={monitor}: choose {', '.join(SCORES)}, or add what a callback of yours logs to SCORES "
+            f"{key}.monitor={monitor}: choose {', '.join(SCORES)}, or add what a callback of yours logs to SCORES "
             f"in {check_loss.__module__}"
         )
     if mode != (best := SCORES[monitor]):
         better = {"min": "lower", "max": "higher"}[best]
-        raise ConfigurationError(f"{callback}.mode={mode}: {better} {monitor} is better. Fix: {callback}.mode={best}")
+        raise ConfigurationError(f"{key}.mode={mode}: {better} {monitor} is better. Fix: {key}.mode={best}")
 
 
-def _check_trainer(config: DictConfig) -> None:
-    trainer, precision = config.trainer, str(config.trainer.precision)
+def _check_trainer(trainer: DictConfig, *, graphs: bool) -> None:
+    precision, interval = str(trainer.precision), trainer.val_check_interval
     for name, setting in SET_BY_TRAIN.items():
         if name in trainer:
             raise ConfigurationError(f"trainer.{name}: would have no effect, {setting}")
@@ -152,13 +151,12 @@ def _check_trainer(config: DictConfig) -> None:
             f"trainer.accelerator={trainer.accelerator}: torch {torch.__version__} finds no GPU here. "
             "Fix: trainer=cpu trains without"
         )
-    if config.graphs and (trainer.accelerator == "cpu" or not torch.cuda.is_available()):
+    if graphs and (trainer.accelerator == "cpu" or not torch.cuda.is_available()):
         raise ConfigurationError(
             "graphs=true: needs an NVIDIA GPU. Fix: trainer=gpu where there is one, or graphs=false"
         )
     if precision not in PRECISIONS:
         raise ConfigurationError(f"trainer.precision={precision}: choose {', '.join(PRECISIONS)}")
-    interval = trainer.val_check_interval
     if isinstance(interval, int | float) and not (0 < interval <= 1 if isinstance(interval, float) else interval >= 1):
         raise ConfigurationError(
             f"trainer.val_check_interval={interval}: must be a number of batches, or a part of an epoch above 0 and at "
@@ -168,12 +166,12 @@ def _check_trainer(config: DictConfig) -> None:
         raise ConfigurationError(f"trainer.gradient_clip_val={trainer.gradient_clip_val}: must be at least 0")
 
 
-def _check_optimizer(config: DictConfig) -> None:
+def _check_optimizer(settings: DictConfig, schedule: DictConfig) -> None:
     """Build the optimizer and its schedule for a dummy parameter."""
-    with _name_section("optimizer", config.optimizer):
-        optimizer = hydra.utils.instantiate(config.optimizer)([torch.nn.Parameter(torch.zeros(1))])
-    with _name_section("schedule", config.schedule):
-        hydra.utils.instantiate(config.schedule)(optimizer)
+    with _name_section("optimizer", settings):
+        optimizer = hydra.utils.instantiate(settings)([torch.nn.Parameter(torch.zeros(1))])
+    with _name_section("schedule", schedule):
+        hydra.utils.instantiate(schedule)(optimizer)
 
 
 @contextmanager
@@ -205,41 +203,15 @@ def _check_rates(config: DictConfig) -> None:
             raise ConfigurationError(f"{key}={rate}: must be from 0 to 1")
 
 
-def _check_languages(data: DictConfig) -> None:
-    """Refuse the code of a country in place of a language, and warn of a language that Moses does not know."""
-    languages = list_moses_languages()
-    for side in SIDES:
-        settings, key = data[side], f"data.{side}.language={data[side].language}"
-        if settings.language in languages or (settings.tokenizer == "none" and not settings.normalize):
-            continue
-        if spoken := languages_of_country(settings.language):
-            fix = f"data.{side}.language={'|'.join(spoken)}"
-            raise ConfigurationError(f"{key}: is the code of a country, not of a language. Fix: {fix}")
-        hint = did_you_mean(settings.language, languages)
-        log.warning("%s: Moses has no rules for it%s; the text is split as English", key, hint)
-
-
-def _check_model(config: DictConfig) -> None:
-    for name, size in config.size.items():
+def _check_sizes(sizes: DictConfig) -> None:
+    for name, size in sizes.items():
         if isinstance(size, int) and size < 1:
             raise ConfigurationError(f"size.{name}={size}: must be at least 1")
-    _build_trial(config)
 
 
 def _build_trial(config: DictConfig) -> Translator:
-    trial = copy.deepcopy(config)
-    trial.model.source_vocabulary_size = trial.model.target_vocabulary_size = 100
     with torch.device("meta"):  # because there a model of any size takes neither memory nor time
-        return build_model(trial, trial.user_dir)
-
-
-def _check_fresh(config: DictConfig, overrides: Sequence[str]) -> None:
-    """Check the names of `fresh`, and the weights of a pretraining stage, which would first be trained for hours."""
-    model = _build_trial(config)
-    check_fresh(config.fresh, model)
-    if config.pretraining is not None:
-        stage = _build_trial(compose_stage(config.pretraining, overrides))
-        check_names(stage.state_dict(), model.state_dict(), config.fresh, origin="pretraining")
+        return build_model(with_vocabulary_sizes(config, 100, 100), config.user_dir)
 
 
 def check_ranks(config: DictConfig, trainer: Trainer) -> None:

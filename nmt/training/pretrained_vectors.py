@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import DictConfig
 
 from nmt.data.parallel_text import Sides
 from nmt.data.text_files import file_identity
@@ -19,19 +18,19 @@ from nmt.model.translator import Translator
 log = logging.getLogger(__name__)
 
 
-def check_vectors(config: DictConfig) -> None:
+def check_vectors(files: Mapping[str, str | None], init_from: str | None, embedding_size: int) -> None:
     """Refuse files that cannot be read, or whose vectors do not have the size of the embeddings."""
-    for side, file in _list_given(config.vectors):
-        if config.init_from:
+    for side, file in _list_given(files):
+        if init_from:
             raise ConfigurationError(f"vectors.{side}={file}: init_from gives this embedding too. Fix: leave one out")
         try:
             size = read_size(file)
         except DataError as error:
             raise ConfigurationError(f"vectors.{side}={error}") from error
-        if size != config.model.embedding_size:
+        if size != embedding_size:
             raise ConfigurationError(
-                f"vectors.{side}={file}: has vectors of {size} numbers, and an embedding has "
-                f"{config.model.embedding_size}. Fix: size.embedding={size}"
+                f"vectors.{side}={file}: has vectors of {size} numbers, and an embedding has {embedding_size}. "
+                f"Fix: size.embedding={size}"
             )
 
 
@@ -63,12 +62,8 @@ def fill_embeddings(files: Mapping[str, str | None], model: Translator, language
         log.info(
             "vectors.%s=%s: %d of %d words (%.1f %%) have a vector", side, file, len(vectors), entries, 100 * share
         )
-        about[side] = {
-            "file": str(file),
-            "digest": file_identity(file),
-            "words": len(vectors),
-            "share": round(share, 4),
-        }
+        digest = file_identity(file)
+        about[side] = {"file": str(file), "digest": digest, "words": len(vectors), "share": round(share, 4)}
     return about
 
 

@@ -4,7 +4,6 @@ Runs share a stage if its weights would be the same. What decides them is the se
 and training, and the stage before. A fingerprint of all these names the stage's folder.
 """
 
-import copy
 import hashlib
 import json
 import logging
@@ -27,6 +26,7 @@ from nmt.errors import ConfigurationError, UserError, did_you_mean
 from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import has_checkpoint, read_summary
 from nmt.runs.job import Job, config_dirs, stop
+from nmt.runs.trained_model import with_vocabulary_sizes
 from nmt.system.files import write_text
 from nmt.system.locks import lock_file
 from nmt.training.pretrained_vectors import identify_vectors
@@ -40,14 +40,12 @@ NOT_INHERITED = ("name", "repeats", "sweep", "table", "hparams_search", "paper",
 NOT_INHERITED += ("ckpt_path", "resume", "score_test", "score_unknown")
 
 
-def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
-    """Return the folder of the completed stage that `config.pretraining` describes, after training it if need be.
+def pretrained(pretraining: DictConfig, overrides: Sequence[str]) -> Path:
+    """Return the folder of the completed stage that `pretraining` describes, after training it if need be.
 
-    Args:
-        config: the settings of the run that builds upon the stage.
-        overrides: its overrides, which the stage inherits.
+    The stage inherits the overrides of the run.
     """
-    inherited = stage_overrides(config.pretraining, overrides)
+    inherited = stage_overrides(pretraining, overrides)
     folder = stage_folder(hydra.compose("config", overrides=inherited), inherited)
     stage = Job(inherited, folder, config_dirs=config_dirs(HydraConfig.get()))
     stage.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +71,10 @@ def pretrained(config: DictConfig, overrides: Sequence[str]) -> Path:
 def compose_stage(pretraining: DictConfig, overrides: Sequence[str]) -> DictConfig:
     """Return the settings of the stage of a run with these overrides, after a check of `pretraining`."""
     inherited = stage_overrides(pretraining, overrides)
-    _check_kinds(inherited)
+    try:
+        check_overrides(inherited)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"pretraining.overrides: {error}") from error
     _check_without(pretraining, _choices(overrides), _choices(inherited), _choices(()))
     return hydra.compose("config", overrides=inherited)
 
@@ -120,13 +121,6 @@ def _group(override: str) -> str:
     return re.split(r"[=./@]", override.lstrip("+~"))[0]
 
 
-def _check_kinds(overrides: Sequence[str]) -> None:
-    try:
-        check_overrides(overrides)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"pretraining.overrides: {error}") from error
-
-
 def _choices(overrides: Sequence[str]) -> Mapping[str, str]:
     """Return the choice of each group."""
     return hydra.compose("config", overrides=list(overrides), return_hydra_config=True).hydra.runtime.choices
@@ -150,8 +144,7 @@ def _check_without(
 
 def fingerprint(config: DictConfig, overrides: Sequence[str], data: TranslationData | None = None) -> str:
     """Return a digest of everything that decides a run's weights; its data are prepared if they are not given."""
-    config = copy.deepcopy(config)
-    config.model.source_vocabulary_size = config.model.target_vocabulary_size = 0  # follow from the data
+    config = with_vocabulary_sizes(config, 0, 0)  # follow from the data
     settings: dict[str, Any] = {key: _plain(config[key]) for key in DECISIVE}
     settings["callbacks"] = OmegaConf.to_container(config.callbacks)  # unresolved, because they name the run's folder
     settings |= {f"data.{key}": _plain(config.data[key]) for key in DECISIVE_DATA}

@@ -1,36 +1,19 @@
 """Decide how a command continues the run that its folder holds: resume it, start again, or refuse."""
 
 import logging
-import os
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
-from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.config.allowed_targets import check_references
 from nmt.config.diff import LIMITS, find_changes
-from nmt.errors import CheckpointError, UserError
+from nmt.errors import CheckpointError, UserError, list_first
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
-from nmt.runs.folder import (
-    CHECKPOINTS,
-    COMPOSITION,
-    CONFIG,
-    LAST,
-    LOCK,
-    METRICS,
-    PREVIOUS,
-    SUMMARY,
-    read_summary,
-    restore_composition,
-)
-from nmt.runs.job import IS_JOB
-from nmt.system.checksums import write_checksums
-from nmt.system.locks import HeldLock, lock_file
+from nmt.runs.folder import CHECKPOINTS, CONFIG, read_summary, restore_composition
+from nmt.runs.training_folder import Loaded, find_last_checkpoint, refuse_foreign_files
 from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.system.slurm import is_requeued
 
@@ -38,19 +21,8 @@ log = logging.getLogger(__name__)
 
 NAME_ANOTHER = "name another folder"
 CHOICES = f"{NAME_ANOTHER}, or give resume=false to start again there, or resume=true to resume nevertheless"
-SHOWN = 4  # settings in an error message
-EARLIER = "earlier"
-BEGUN = f"{EARLIER}.begun"  # a run that is being put aside
-STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: these are the new run's, or open
-KEPT_ENTRIES = (
-    "started",
-    "id",
-    "initialized_from",
-    "vectors",
-    "code",
-    "data",
-    "matmul_precision",
-)  # of a resumed run's summary
+# of a resumed run's summary
+KEPT_ENTRIES = ("started", "id", "initialized_from", "vectors", "code", "data", "matmul_precision")
 
 
 class CompletedAlreadyError(Exception):
@@ -72,29 +44,6 @@ class EarlierTraining(NamedTuple):
     starts_again: bool = False  # and the run in the folder is put aside
 
 
-class Loaded(NamedTuple):
-    """A checkpoint file and its content."""
-
-    path: Path
-    content: dict[str, Any]
-
-
-@contextmanager
-def lock_run_folder(folder: Path) -> Iterator[HeldLock | None]:
-    """Let one process at a time train in a folder, because two would resume from each other's checkpoints.
-
-    The first rank holds the lock for all.
-    """
-    if rank_zero_only.rank != 0:
-        yield None
-        return
-    waits = IS_JOB in os.environ  # because a killed sweep or run leaves its job behind, which trains on
-    message = f"{folder}: another process trains there"
-    message += "; waiting for it" if waits else ". Fix: wait for it, or name another folder"
-    with lock_file(folder / LOCK, message=message, waits=waits) as lock:
-        yield lock
-
-
 def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
     """Return what the command continues: ckpt_path, the run in the folder, or nothing. Changes no file of a run.
 
@@ -110,51 +59,30 @@ def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
         check_references(OmegaConf.to_container(config))
         if config.resume not in ("auto", True, False):
             raise UserError(f"resume={config.resume}: choose auto, true or false")
-        _refuse_foreign_files(folder)
+        refuse_foreign_files(folder)
         if config.resume is False and not is_requeued():
-            return _start_again(config, folder)
-        return _resume(config, folder)
+            return _start_again(config.ckpt_path, folder)
+        earlier = _resume(config, folder)
     except CheckpointError as error:  # of ckpt_path, because damaged checkpoints of the folder itself are skipped
         restore_composition(folder)
         raise CheckpointError(f"ckpt_path={error}") from error
     except (UserError, CompletedAlreadyError):
         restore_composition(folder)
         raise
+    if "code" in earlier.summary and code_version(config) not in earlier.summary["code"]:
+        log.warning("the code of this run changed since it started; resume=false starts it again")
+    return earlier
 
 
-def refuse_working_directory(folder: Path, working_directory: Path) -> None:
-    """Refuse an empty or wrong hydra.run.dir, which would make the user's own folder a run's."""
-    if working_directory.resolve().is_relative_to(folder.resolve()):
-        raise UserError(
-            f"hydra.run.dir={folder}: is your working directory, or above it. Fix: name a folder for the run alone"
-        )
+def _start_again(given: str | None, folder: Path) -> EarlierTraining:
+    if given and _is_in(Path(given), folder):
+        raise UserError(f"resume=false would put ckpt_path={given} aside. Fix: {NAME_ANOTHER}")
+    return _from_given_checkpoint(given, folder)._replace(starts_again=True)
 
 
-def _refuse_foreign_files(folder: Path) -> None:
-    if _holds_a_run(folder):
-        return
-    for path in (folder / name for name in (SUMMARY, METRICS, CHECKPOINTS)):
-        is_empty = path.is_dir() and not any(path.iterdir())
-        if path.exists() and not is_empty:
-            raise UserError(f"{path}: is not of a run of this project, and would be overwritten. Fix: {NAME_ANOTHER}")
-
-
-def _holds_a_run(folder: Path) -> bool:
-    marks = (LAST, PREVIOUS, COMPOSITION)
-    return "status" in read_summary(folder) or any((folder / CHECKPOINTS / mark).exists() for mark in marks)
-
-
-def _start_again(config: DictConfig, folder: Path) -> EarlierTraining:
-    if config.ckpt_path and _is_in(Path(config.ckpt_path), folder):
-        raise UserError(f"resume=false would put ckpt_path={config.ckpt_path} aside. Fix: {NAME_ANOTHER}")
-    return _from_given_checkpoint(config, folder)._replace(starts_again=True)
-
-
-def _from_given_checkpoint(config: DictConfig, folder: Path) -> EarlierTraining:
+def _from_given_checkpoint(given: str | None, folder: Path) -> EarlierTraining:
     """Return a new run, which may resume from a checkpoint of another."""
-    if not config.ckpt_path:
-        return EarlierTraining()
-    return _continue_from(config, folder, _load_resumable(Path(config.ckpt_path)), {})
+    return _continue_from(_load_resumable(Path(given)), folder) if given else EarlierTraining()
 
 
 def _load_resumable(path: Path) -> Loaded:
@@ -171,11 +99,11 @@ def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
     given = Path(config.ckpt_path) if config.ckpt_path else None
     if given and _is_in(given, folder):
         loaded = _load_resumable(given)
-        return _continue_from(config, folder, loaded, _other_settings(config, folder, loaded.content["nmt"]["config"]))
+        return _continue_from(loaded, folder, _other_settings(config, folder, loaded.content["nmt"]["config"]))
     loaded = find_last_checkpoint(folder / CHECKPOINTS)
     if loaded is None:
         _refuse_lost_checkpoints(config, folder)
-        return _from_given_checkpoint(config, folder)
+        return _from_given_checkpoint(config.ckpt_path, folder)
     if given and read_summary(folder).get("went_on_with") != str(given.absolute()):
         raise UserError(
             f"{folder} holds a run that did not resume from ckpt_path={given}. Fix: {NAME_ANOTHER}, or give "
@@ -183,10 +111,10 @@ def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
         )
     others = _check_settings(config, folder, loaded.content["nmt"]["config"])
     log.info("resuming from %s, from step %d%s", loaded.path, loaded.content["global_step"], _listed(others, ", with "))
-    return _continue_from(config, folder, loaded, others)
+    return _continue_from(loaded, folder, others)
 
 
-def _continue_from(config: DictConfig, folder: Path, loaded: Loaded, others: Mapping[str, Any]) -> EarlierTraining:
+def _continue_from(loaded: Loaded, folder: Path, others: Mapping[str, Any] | None = None) -> EarlierTraining:
     """Return what a checkpoint and the folder's summary know; `others` are settings that differ from its own."""
     path, content = loaded
     if not _is_in(path, folder):
@@ -194,8 +122,6 @@ def _continue_from(config: DictConfig, folder: Path, loaded: Loaded, others: Map
         return EarlierTraining(str(path), metrics=metrics, other_settings_from=str(path.absolute()))
     summary = read_summary(folder)
     kept = {key: summary[key] for key in KEPT_ENTRIES if key in summary}
-    if "code" in kept and code_version(config) not in kept["code"]:
-        log.warning("the code of this run changed since it started; resume=false starts it again")
     other = summary.get("went_on_with") or (str(path) if others else None)
     return EarlierTraining(str(path), **content["progress"], other_settings_from=other, summary=kept)
 
@@ -216,19 +142,17 @@ def _refuse_lost_checkpoints(config: DictConfig, folder: Path) -> None:
 
 
 def _check_settings(config: DictConfig, folder: Path, trained: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the settings that changed since the run, which may be completed."""
-    others = _other_settings(config, folder, trained)
-    differences = find_changes(trained, OmegaConf.to_container(config))
-    summary = read_summary(folder)
+    """Return the settings, other than limits, that changed since the run, which may be completed."""
+    others, summary = _other_settings(config, folder, trained), read_summary(folder)
     if summary.get("status") != "completed":
         return others
-    reached_limit = _reached_limit(config, summary)
+    reached_limit = _reached_limit(config.trainer, summary)
     if others and reached_limit:  # or the folder would name settings that nothing there was trained with
         raise UserError(
             f"{folder} is trained as long as trainer.max_epochs and trainer.max_steps allow. Fix: raise them to train "
             f"it further{_listed(others, ' with ')}, or train in another folder or with resume=false"
         )
-    if not others and (reached_limit or not differences):
+    if not others and (reached_limit or not find_changes(trained, OmegaConf.to_container(config))):
         raise CompletedAlreadyError(summary)
     return others
 
@@ -251,84 +175,16 @@ def check_other_data(resume: Any, folder: Path) -> None:
     log.warning("the texts of data.train or data.valid are not those with which this run started")
 
 
-def _reached_limit(config: DictConfig, summary: Mapping[str, Any]) -> bool:
-    """Return whether the run was trained as long as the limits allow now."""
-    limits = (("max_epochs", "epochs"), ("max_steps", "steps"))
-    pairs = [(config.trainer.get(limit), summary.get(reached)) for limit, reached in limits]
+def _reached_limit(trainer: DictConfig, summary: Mapping[str, Any]) -> bool:
+    """Return whether the run was trained as long as the limits of the trainer allow now."""
+    pairs = [(trainer.get(f"max_{counted}"), summary.get(counted)) for counted in ("epochs", "steps")]
     return any(limit not in (None, -1) and reached is not None and limit <= reached for limit, reached in pairs)
 
 
 def _listed(settings: Mapping[str, tuple[Any, Any]], begin: str = "") -> str:
     texts = [f"{key} {before} → {now}" for key, (before, now) in settings.items()]
-    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
-    return begin + ", ".join(texts[:SHOWN]) + more if texts else ""
+    return begin + list_first(texts) if texts else ""
 
 
 def _is_in(path: Path, folder: Path) -> bool:
     return path.resolve().is_relative_to(folder.resolve())
-
-
-def find_last_checkpoint(folder: Path) -> Loaded | None:
-    """Return last.ckpt, or previous.ckpt where it is damaged; a damaged file is renamed to NAME.damaged."""
-    damaged = []
-    for path in (folder / LAST, folder / PREVIOUS):
-        if path.is_file():
-            try:
-                content = load_checkpoint(path)
-            except UserError as error:
-                damaged.append(path)
-                log.warning("%s; the checkpoint before it is used", error)
-                continue
-            for other in damaged:
-                _rename(other, other.with_name(f"{other.name}.damaged"))
-            return Loaded(path, content)
-    if damaged:
-        raise UserError(
-            f"{' and '.join(map(str, damaged))}: damaged, and there is no other checkpoint to resume from. "
-            "Fix: resume=false starts the run again"
-        )
-    return None
-
-
-@rank_zero_only
-def _rename(path: Path, new: Path) -> None:
-    path.replace(new)
-
-
-@rank_zero_only
-def put_aside(folder: Path) -> None:
-    """Move the run in a folder into earlier.1, earlier.2, … below it, where it can be opened as before."""
-    if _holds_a_run(folder):
-        (folder / BEGUN).mkdir()
-        finish_putting_aside(folder)
-
-
-@rank_zero_only
-def finish_putting_aside(folder: Path) -> None:
-    """Move what a killed command left of a run that it put aside, so that no run lies in two places."""
-    begun = folder / BEGUN
-    if not begun.is_dir():
-        return
-    paths = [path for path in folder.iterdir() if path.name not in STAYS and not _is_another_run(path)]
-    for path in paths:
-        path.rename(begun / path.name)
-    restore_composition(begun)
-    number = 1
-    while (aside := folder / f"{EARLIER}.{number}").exists():
-        number += 1
-    begun.rename(aside)
-    log.info("started again; the earlier run is now in %s", aside)
-
-
-def _is_another_run(path: Path) -> bool:
-    """Return whether a path in a run's folder is a run that was put aside, or one that lies below it."""
-    return path.stem == EARLIER or (path.is_dir() and any(path.rglob(SUMMARY)))
-
-
-@rank_zero_only
-def keep_composition(folder: Path) -> None:
-    """Copy .hydra beside the checkpoints, because a refused command overwrites it."""
-    if (folder / COMPOSITION).is_dir():
-        copy = folder / CHECKPOINTS / COMPOSITION
-        shutil.copytree(folder / COMPOSITION, copy, dirs_exist_ok=True)
-        write_checksums(copy)

@@ -20,14 +20,14 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.config.explain import explain
 from nmt.config.overrides import quote_value
-from nmt.data.batches import Batch
 from nmt.runs.folder import CANDIDATES, SUMMARY, has_checkpoint, read_summary
 from nmt.runs.job import IS_JOB
+from nmt.runs.training_folder import keep_composition
 from nmt.system.files import write_json, write_text
 from nmt.system.signals import END_SIGNALS, raise_on_signals
 from nmt.system.slurm import TIME_WARNING, requeue, warning_signals
 from nmt.training.lightning_module import TrainingModule
-from nmt.training.resume import EarlierTraining, keep_composition
+from nmt.training.resume import EarlierTraining
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class RunSummary:
     def __init__(self, folder: Path, entries: dict[str, Any]):
         self.folder, self.entries = folder, entries
         self.loggers: list[Logger] = []
-        self.started = False
+        self.started = self.trained = False  # trained: the first batch has begun
 
     def start(self) -> None:
         """Write the file from now on; call this when nothing more can be refused."""
@@ -60,11 +60,6 @@ class RunSummary:
         if self.started:
             write_json(self.folder / SUMMARY, self.entries)
 
-    @property
-    def best_score(self) -> float | None:
-        """The validation score of the best checkpoint."""
-        return self.entries.get("best", {}).get("score")
-
 
 class StartOfTraining(Callback):
     """Start the summary with the first batch, because everything that can be refused is refused before it.
@@ -74,13 +69,12 @@ class StartOfTraining(Callback):
 
     def __init__(self, summary: RunSummary):
         self.summary = summary
-        self.trained = False
 
-    def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, batch: Batch, batch_idx: int) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Start the summary, and store the vocabularies, once."""
-        if self.trained:
+        if self.summary.trained:
             return
-        self.trained = True
+        self.summary.trained = True
         if not self.summary.started:
             self.summary.start()
         self.summary.update(planned_steps=trainer.estimated_stepping_batches)
@@ -163,12 +157,8 @@ def _close(loggers: list[Logger], exit_code: int) -> None:
     for logger in loggers:
         logger.finalize("success" if exit_code == 0 else "failed")
         if isinstance(logger, WandbLogger) and rank_zero_only.rank == 0:
-            _finish_wandb(logger, exit_code)
-
-
-def _finish_wandb(logger: WandbLogger, exit_code: int) -> None:
-    """Close a W&B run, because an open one would swallow the next job's."""
-    try:
-        logger.experiment.finish(exit_code=exit_code)
-    except TimeoutError:
-        log.warning("W&B: the upload took too long. Fix: `wandb sync %s/wandb/run-*` sends the rest", logger.save_dir)
+            try:  # because an open run of W&B would swallow the next job's
+                logger.experiment.finish(exit_code=exit_code)
+            except TimeoutError:
+                fix = f"`wandb sync {logger.save_dir}/wandb/run-*` sends the rest"
+                log.warning("W&B: the upload took too long. Fix: %s", fix)

@@ -1,19 +1,17 @@
 """Start from the weights of another run: each weight is moved by its name, or is named as fresh."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from nmt.data.parallel_text import SIDES, Sides
-from nmt.errors import ConfigurationError, UserError, did_you_mean
+from nmt.errors import ConfigurationError, UserError, did_you_mean, list_first
 from nmt.runs.trained_model import TrainedRun
 
 log = logging.getLogger(__name__)
-
-SHOWN = 4  # names in an error message
 
 
 class Transfer(NamedTuple):
@@ -49,18 +47,11 @@ def initialize_from(
 def transfer(weights: Mapping[str, Tensor], model: nn.Module, fresh: Sequence[str], *, origin: str) -> Transfer:
     """Copy weights into a model by their names.
 
-    Args:
-        weights: the weights of the other model.
-        model: it keeps its own initial values for all names that match a pattern of `fresh`.
-        fresh: patterns of names, such as `decoder.memory.*`.
-        origin: the setting that names the other run, for messages.
-
-    Raises:
-        ConfigurationError: a weight has no place, or a place has no weight.
+    The model keeps its initial values for all names that match a pattern of `fresh`, such as `decoder.memory.*`.
+    Messages name the other run by `origin`, a setting.
     """
     state = model.state_dict()
-    new = _find_fresh(state, fresh)
-    check_names(weights, state, fresh, origin)
+    new = check_names(weights, state, fresh, origin)
     _check_tied(weights, model, new, fresh, origin)
     moved = {name: weights[name] for name in state if name not in new}
     if not moved:
@@ -69,21 +60,23 @@ def transfer(weights: Mapping[str, Tensor], model: nn.Module, fresh: Sequence[st
     return Transfer(list(moved), new)
 
 
-def _find_fresh(names: Iterable[str], fresh: Sequence[str]) -> list[str]:
-    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in fresh)]
-
-
 def check_fresh(fresh: Sequence[str], model: nn.Module) -> None:
     """Refuse patterns of `fresh` that match no weight of the model."""
     names = list(model.state_dict())
     if unused := [pattern for pattern in fresh if not any(fnmatchcase(name, pattern) for name in names)]:
         hint = did_you_mean(unused[0], names)
-        raise ConfigurationError(f"fresh={unused}: this model has no such parameter{hint}; it has {_first(names)}")
+        raise ConfigurationError(f"fresh={unused}: this model has no such parameter{hint}; it has {list_first(names)}")
 
 
-def check_names(weights: Mapping[str, Tensor], state: Mapping[str, Tensor], fresh: Sequence[str], origin: str) -> None:
-    """Refuse weights of which one has no place in the model, or another size, and places without a weight."""
-    new = _find_fresh(state, fresh)
+def check_names(
+    weights: Mapping[str, Tensor], state: Mapping[str, Tensor], fresh: Sequence[str], origin: str
+) -> list[str]:
+    """Return the fresh names of a model's state.
+
+    Raises:
+        ConfigurationError: a weight has no place in the model, or another size, or a place has no weight.
+    """
+    new = [name for name in state if any(fnmatchcase(name, pattern) for pattern in fresh)]
     missing = [name for name in state if name not in weights and name not in new]
     left_over = [name for name in weights if name not in state]
     other_sizes = [
@@ -93,12 +86,13 @@ def check_names(weights: Mapping[str, Tensor], state: Mapping[str, Tensor], fres
     ]
     if missing:
         raise ConfigurationError(
-            f"{origin}: lacks {_first(missing)}. Fix: name them in fresh=[…] to keep their initial values"
+            f"{origin}: lacks {list_first(missing)}. Fix: name them in fresh=[…] to keep their initial values"
         )
     if left_over:
-        raise ConfigurationError(f"{origin}: has {_first(left_over)}, for which this model has no place")
+        raise ConfigurationError(f"{origin}: has {list_first(left_over)}, for which this model has no place")
     if other_sizes:
-        raise ConfigurationError(f"{origin}: is of another size: {_first(other_sizes)}")
+        raise ConfigurationError(f"{origin}: is of another size: {list_first(other_sizes)}")
+    return new
 
 
 def _check_tied(
@@ -119,8 +113,3 @@ def _check_tied(
                 f"{origin}: {together} are one parameter here, and differ there. Fix: tie them there too "
                 "(model.tie_embeddings), or name them in fresh=[…]"
             )
-
-
-def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

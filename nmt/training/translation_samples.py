@@ -29,18 +29,11 @@ TABLE_COLUMNS = ["source", "reference", "translation"]
 class Sample(NamedTuple):
     """A translated sentence as text, and its alignment and traces over the pieces of both sides."""
 
-    source: str
-    reference: str
-    translation: str
+    texts: list[str]  # as in TABLE_COLUMNS
     source_pieces: list[str]
     target_pieces: list[str]
     alignment: np.ndarray
     layers: list[Layer]
-
-    @property
-    def texts(self) -> list[str]:
-        """The row of a table."""
-        return [self.source, self.reference, self.translation]
 
 
 class TranslationSamples(Callback):
@@ -91,16 +84,15 @@ class TranslationSamples(Callback):
 
 
 def _sample(module: TrainingModule, number: int, best: Hypothesis, source: str, reference: str) -> Sample:
-    prepared = module.prepared
-    languages = prepared.languages
-    source_pieces = languages.source.vocabulary.pieces(prepared.split("valid").source[number])
+    languages = module.prepared.languages
+    source_pieces = languages.source.vocabulary.pieces(module.prepared.split("valid").source[number])
     target_pieces = languages.target.vocabulary.pieces(best.words)
     target_length, source_length = best.alignment.shape
     source_pieces += [SPECIAL[END]] * (source_length - len(source_pieces))
     target_pieces += [SPECIAL[END]] * (target_length - len(target_pieces))
-    translation = languages.target.words(best.words)
+    texts = [source, reference, languages.target.words(best.words)]
     layers = to_layers({name: values for name, values in best.trace.items() if name != "alignment"})
-    return Sample(source, reference, translation, source_pieces, target_pieces, best.alignment, layers)
+    return Sample(texts, source_pieces, target_pieces, best.alignment, layers)
 
 
 def _writer_for(logger: Logger) -> Callable[[Logger, list[Sample], int], None] | None:

@@ -22,12 +22,8 @@ log = logging.getLogger(__name__)
 def log_artifacts(run: "Run", folder: Path, best: Mapping[str, Any], data: TranslationData, *, with_text: bool) -> None:
     """Log the data as an input of a run and the best checkpoint as its output; a failure is a warning.
 
-    Args:
-        run: The run in W&B.
-        folder: The run's folder.
-        best: The entry `best` of its summary; empty if no checkpoint was kept.
-        data: The data that the run was trained on.
-        with_text: Include the preprocessed training and validation text, not only its digests.
+    `best` is the entry of the run's summary, empty if no checkpoint was kept. The data are digests; with text, also
+    the preprocessed training and validation text.
     """
     try:
         log_input(run, _describe_data(data, with_text=with_text))

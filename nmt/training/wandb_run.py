@@ -15,11 +15,20 @@ from pytorch_lightning.utilities import rank_zero_only
 from nmt.data.datamodule import TranslationData
 from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.runs.folder import SCORES as SCORES_FILE
+from nmt.system.files import check_writable
 from nmt.training.lightning_internals import log_offline, silence_anonymous
 from nmt.training.lightning_module import SCORES
 from nmt.training.wandb_artifacts import log_artifacts
 
 log = logging.getLogger(__name__)
+
+ENVIRONMENT = {  # unless it has others
+    "WANDB_SILENT": "true",  # because summary.json says where its files are
+    "WANDB_INIT_TIMEOUT": "8",  # seconds until a run is logged offline
+    "WANDB_FINISH_TIMEOUT": "600",  # seconds until a trained run no longer waits for its upload
+    "WANDB_FINISH_TIMEOUT_RAISES": "true",
+}
+DIRECTORIES = {"WANDB_DATA_DIR": "data", "WANDB_CACHE_DIR": "cache"}
 
 
 class WandbRun(WandbLogger):
@@ -33,13 +42,21 @@ class WandbRun(WandbLogger):
     def __init__(self, *, artifacts: str = "none", **settings: Any):
         if artifacts not in ("none", "checkpoint", "text"):
             raise ConfigurationError(f"logger.wandb.artifacts={artifacts}: choose none, checkpoint or text")
+        for name in DIRECTORIES:  # because W&B first uses them in a validation
+            if folder := os.environ.get(name):
+                fix = f". Fix: unset {name} to keep its files in the run's folder"
+                check_writable(Path(folder), f"{name}={folder}", fix)
         super().__init__(**settings)
         silence_anonymous(self)
         self.artifacts = artifacts
 
     @rank_zero_only
-    def begin(self) -> None:
-        """Open the run, log the address of its page, and say how W&B shows it."""
+    def begin(self, folder: Path) -> None:
+        """Open the run, with its files in the run's folder; log the address of its page, and say how W&B shows it."""
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        for name, place in DIRECTORIES.items():  # because a container of another user cannot write in HOME
+            os.environ.setdefault(name, str((folder / "wandb" / place).absolute()))
         self._open()
         for name, better in SCORES.items():
             self.experiment.define_metric(name, step_metric="trainer/global_step", summary=better)
@@ -68,13 +85,7 @@ class WandbRun(WandbLogger):
             raise UserError(f"logger=wandb: {reason}. Fix: correct this, or give logger=local") from error
 
     def end(self, folder: Path, entries: Mapping[str, Any], data: TranslationData) -> None:
-        """Add test scores, parameters, the best step and fingerprints to the run's summary; log its artifacts.
-
-        Args:
-            folder: The run's folder.
-            entries: The entries of summary.json.
-            data: The data that the run was trained on.
-        """
+        """Add test scores and entries of summary.json to the run's summary in W&B, and log its artifacts."""
         best = entries.get("best", {})
         values = {"parameters": entries["parameters"]["total"], "code": entries["code"][-1], "data": entries["data"]}
         values |= {"best_step": best.get("step"), "best_score": best.get("score")}

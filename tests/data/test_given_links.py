@@ -10,7 +10,8 @@ from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import Vocabulary
 from nmt.data.word_alignments import Gold
 from nmt.errors import ConfigurationError, DataError
-from nmt.training.experiment import make_module, with_vocabulary_sizes
+from nmt.runs.trained_model import with_vocabulary_sizes
+from nmt.training.experiment import make_module
 
 PAIRS = [("ab c", "x y"), ("c", "y x"), ("c c", "x")]
 ALIGNMENTS = [Gold({(0, 1)}, {(0, 1), (1, 0)}), Gold(set(), set()), Gold({(1, 0)}, {(1, 0)})]
@@ -49,7 +50,9 @@ def attention_on_links_after_training(weight, kind, folder):
     config = configured("attention/penalty=guided", *settings)
     data = instantiate(config.data)
     torch.manual_seed(1)
-    model = make_module(with_vocabulary_sizes(config, data.prepare()), data.prepare(), folder).model
+    corpus = data.prepare()
+    sizes = (len(language.vocabulary) for language in corpus.languages)
+    model = make_module(with_vocabulary_sizes(config, *sizes), corpus, folder).model
     assert model.needs_links
     data.read_links()
     batch = next(iter(data.train_dataloader()))

@@ -16,7 +16,7 @@ import nmt.model
 from nmt.config.explain import explain
 from nmt.config.schema import load_defaults
 from nmt.errors import UserError
-from nmt.training.resume import lock_run_folder
+from nmt.runs.training_folder import lock_run_folder
 
 MISTAKES = {
     "attention=adittive": r"attention=adittive: no such choice \(did you mean additive\?\). Fix: choose additive,",
@@ -471,7 +471,7 @@ def test_a_refused_command_keeps_what_the_user_made(kept, tmp_path, capfd, monke
             (run / "notes.txt").touch()
             raise UserError("refused")
 
-        monkeypatch.setattr("nmt.training.experiment.resolve_run", write_and_refuse)
+        monkeypatch.setattr("nmt.training.experiment.find_earlier_training", write_and_refuse)
     assert answer("train", "dropout=1.5", f"hydra.run.dir={run}", capture=capfd, monkeypatch=monkeypatch)[0] == 1
     assert run.is_dir()
 

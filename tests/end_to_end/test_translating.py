@@ -15,9 +15,9 @@ from nmt.data.parallel_text import SentencePair, Sides
 from nmt.data.toy_corpus import ToyPairs
 from nmt.errors import UserError
 from nmt.evaluation.forced_scoring import score_translations
+from nmt.runs.checkpoint_average import average_checkpoints
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import Search
-from nmt.training.weight_averaging import average_checkpoints
 from nmt.translate.loading import build_search, make_translator
 from nmt.translate.text_translator import TextTranslator
 from nmt.translate.unknown_words import UnknownWords

@@ -252,14 +252,15 @@ def test_arrays_that_do_not_fit_their_sentence_are_not_read(tmp_path):
     with_traces(folder)
     run = load_run(read_run(folder), "test")
     rows, columns = len(run.evaluation.sentences[0].words), len(run.evaluation.sentences[0].source_words)
-    alignments, traces = dict(np.load(run.evaluation.alignments)), dict(np.load(run.evaluation.traces))
-    np.savez(run.evaluation.alignments, **alignments | {"0": np.zeros((rows, columns + 1), np.float16)})
-    np.savez(run.evaluation.traces, **traces | {"memory_weights/0": np.zeros((rows, 1, 1001), np.float16)})
+    aligned, traced = folder / "test" / "alignments.npz", folder / "test" / "traces.npz"
+    alignments, traces = dict(np.load(aligned)), dict(np.load(traced))
+    np.savez(aligned, **alignments | {"0": np.zeros((rows, columns + 1), np.float16)})
+    np.savez(traced, **traces | {"memory_weights/0": np.zeros((rows, 1, 1001), np.float16)})
     damaged = [f"{name}.npz is damaged (ValueError)" for name in ("alignments", "traces")]
     assert [note.split(":")[0] for note in pack_alignments([run], 1e6)[1][0]] == damaged
     many = {f"memory_{number}/0": np.zeros((rows, 1, 1000), np.float16) for number in range(800)}
-    np.savez(run.evaluation.alignments, **alignments)
-    np.savez_compressed(run.evaluation.traces, **traces | many)
+    np.savez(aligned, **alignments)
+    np.savez_compressed(traced, **traces | many)
     assert [note.split(":")[0] for note in pack_alignments([run], 1e6)[1][0]] == damaged[1:]
 
 

@@ -11,7 +11,7 @@ import torch
 
 from nmt.errors import UserError
 from nmt.runs.checkpoint_file import load_checkpoint, locate_checkpoint, save_checkpoint
-from nmt.training import resume
+from nmt.runs.training_folder import find_last_checkpoint
 from nmt.training.checkpoint_io import AtomicCheckpointIO
 
 
@@ -73,7 +73,7 @@ def test_a_truncated_file_is_recognised(folder):
 
 def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(folder, caplog):
     (folder / "last.ckpt").write_bytes((folder / "last.ckpt").read_bytes()[:-1000])
-    path, content = resume.find_last_checkpoint(folder)
+    path, content = find_last_checkpoint(folder)
     assert path == folder / "previous.ckpt"
     assert same(content, stored(2))
     assert "last.ckpt: cannot be loaded" in caplog.text
@@ -91,8 +91,8 @@ def test_an_error_says_what_to_do_when_all_checkpoints_are_damaged(folder):
     with pytest.raises(
         UserError, match=r"last\.ckpt and .*previous\.ckpt: damaged, .* resume=false starts the run again"
     ):
-        resume.find_last_checkpoint(folder)
-    assert resume.find_last_checkpoint(folder / "nowhere") is None
+        find_last_checkpoint(folder)
+    assert find_last_checkpoint(folder / "nowhere") is None
 
 
 @pytest.mark.parametrize("killed_in", ["torch.save", "os.fsync", "pathlib.Path.replace"])
@@ -119,7 +119,7 @@ def test_a_run_killed_while_saving_keeps_a_valid_checkpoint(folder, monkeypatch,
     with suppress(Killed):
         AtomicCheckpointIO().save_checkpoint(stored(4), folder / "last.ckpt")
     monkeypatch.undo()
-    _, content = resume.find_last_checkpoint(folder)
+    _, content = find_last_checkpoint(folder)
     assert same(content, stored(3)) or same(content, stored(4))
 
 

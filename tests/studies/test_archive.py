@@ -16,8 +16,9 @@ from nmt.report.load.evaluated_runs import load_evaluation
 from nmt.report.load.run_folder import find_runs
 from nmt.runs.job import Job
 from nmt.runs.trained_model import TrainedRun
+from nmt.runs.training_folder import put_aside
 from nmt.system.safe_files import UnreadableError
-from nmt.training.resume import CompletedAlreadyError, find_earlier_training, put_aside
+from nmt.training.resume import CompletedAlreadyError, find_earlier_training
 from studies.archive import RUNS, Archive, keep_runs, restore_runs
 
 LINES = pairs(30)

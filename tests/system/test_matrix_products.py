@@ -9,8 +9,7 @@ from torch import nn
 
 from nmt.errors import ConfigurationError
 from nmt.system import matrix_products
-from nmt.system.matrix_products import FILE, resolve_precision, set_precision
-from nmt.training.process_setup import set_up_products
+from nmt.system.matrix_products import FILE, resolve_precision, set_precision, set_up_products
 
 
 @pytest.fixture(autouse=True)

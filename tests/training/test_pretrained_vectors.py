@@ -47,7 +47,11 @@ def test_words_with_a_vector_get_it_and_others_keep_their_values(kind, path):
 
 
 def test_a_file_that_does_not_fit_is_refused_before_the_data_are_prepared(path):
-    check_vectors(configured(f"vectors.source={path}"))
+    def check(*overrides):
+        config = configured(f"vectors.source={path}", *overrides)
+        check_vectors(config.vectors, config.init_from, config.model.embedding_size)
+
+    check()
     for overrides, message in (
         (
             ("size.embedding=5",),
@@ -57,7 +61,7 @@ def test_a_file_that_does_not_fit_is_refused_before_the_data_are_prepared(path):
         ((f"vectors.target={path}x",), rf"vectors\.target={path}x: no such file"),
     ):
         with pytest.raises(ConfigurationError, match=message):
-            check_vectors(configured(f"vectors.source={path}", *overrides))
+            check(*overrides)
 
 
 def test_a_file_without_any_word_of_the_vocabulary_is_refused(path):

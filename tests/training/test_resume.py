@@ -8,21 +8,18 @@ from omegaconf import OmegaConf
 
 from nmt.config.diff import find_changes
 from nmt.errors import UserError
+from nmt.runs import training_folder
 from nmt.runs.checkpoint_file import save_checkpoint
 from nmt.runs.code_fingerprint import code_version
 from nmt.runs.folder import restore_composition
-from nmt.training import resume
-from nmt.training.resume import (
-    CompletedAlreadyError,
-    EarlierTraining,
-    check_other_data,
-    find_earlier_training,
+from nmt.runs.training_folder import (
     finish_putting_aside,
     keep_composition,
     lock_run_folder,
     put_aside,
     refuse_working_directory,
 )
+from nmt.training.resume import CompletedAlreadyError, EarlierTraining, check_other_data, find_earlier_training
 
 SETTINGS = {
     "resume": "auto",
@@ -225,7 +222,7 @@ def test_a_run_is_put_aside_completely_after_a_kill_at_any_step(folder, monkeypa
     (folder / "metrics.csv").write_text("step\n7\n")
     (folder / "test").mkdir()
     files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    steps, rename, restore = [], Path.rename, resume.restore_composition
+    steps, rename, restore = [], Path.rename, training_folder.restore_composition
 
     def kill_or(step, *arguments):
         steps.append(step)
@@ -234,7 +231,7 @@ def test_a_run_is_put_aside_completely_after_a_kill_at_any_step(folder, monkeypa
         step(*arguments)
 
     monkeypatch.setattr(Path, "rename", lambda path, place: kill_or(rename, path, place))
-    monkeypatch.setattr(resume, "restore_composition", lambda path: kill_or(restore, path))
+    monkeypatch.setattr(training_folder, "restore_composition", lambda path: kill_or(restore, path))
     with pytest.raises(KeyboardInterrupt):
         put_aside(folder)
     finish_putting_aside(folder)

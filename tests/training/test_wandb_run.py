@@ -1,6 +1,8 @@
 """The logger for W&B: what it refuses, logs and survives, with stand-ins for W&B's run."""
 
 import logging
+import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -43,7 +45,8 @@ def opened(monkeypatch):
             return result
 
         monkeypatch.setattr(WandbLogger, "experiment", property(begin))
-        WandbRun(save_dir="FOLDER").begin()
+        monkeypatch.setattr(os, "environ", dict(os.environ))  # because it takes W&B's directories
+        WandbRun(save_dir="FOLDER").begin(Path("FOLDER"))
         return modes
 
     return open_run

@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt.errors import UserError, did_you_mean
+from nmt.errors import UserError, did_you_mean, list_first
 from nmt.report.compare.setting_differences import collect_settings, find_differences, group_seeds, name_systems
 from nmt.report.load.evaluated_runs import EvaluatedRun, LeftOut, LoadedRuns
 from nmt.report.load.run_names import remove_seed
-
-MAX_LISTED = 8  # runs, in a message
 
 
 class System(NamedTuple):
@@ -96,9 +94,8 @@ def _find_baseline(baseline: str, loaded: LoadedRuns) -> EvaluatedRun:
         if baseline == name or path.name == Path(name).name:
             raise UserError(f"baseline={baseline}: is not compared ({reason})")
     names = [run.name for run in loaded.runs]
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    choices = f"{', '.join(names[:MAX_LISTED])}{more}{did_you_mean(baseline, [*systems, *names])}"
-    raise UserError(f"baseline={baseline}: no such run. Fix: choose one of {choices}")
+    hint = did_you_mean(baseline, [*systems, *names])
+    raise UserError(f"baseline={baseline}: no such run. Fix: choose one of {list_first(names, 8)}{hint}")
 
 
 def _find_named_systems(runs: Sequence[EvaluatedRun]) -> dict[str, EvaluatedRun]:

@@ -56,9 +56,7 @@ class Evaluation:
     alignment_counts: np.ndarray | None  # (sentence, counts) of the alignment error
     sentences: list[Sentence]
     digest: str  # of sources and references
-    alignments: Path
-    traces: Path
-    forced: Path
+    folder: Path  # of these files
 
     @property
     def hypotheses(self) -> list[str]:
@@ -93,10 +91,9 @@ class Evaluation:
 
 def read_evaluation(run: Path, test: str) -> Evaluation:
     """Read the results in a run's folder on a test set; raise UnreadableError if they are damaged."""
-    folder, where = run / test, f"{test}/{SCORES}"
+    where, texts = f"{test}/{SCORES}", f"{test}/sentences.jsonl"
     stored = read_json(inside(run, where), where)
     scores, signatures = parse_scores(stored, where)
-    texts = f"{test}/sentences.jsonl"
     sentences = read_sentences(inside(run, texts), texts)
     if stored.get("sentences") != len(sentences):
         raise UnreadableError(
@@ -112,9 +109,7 @@ def read_evaluation(run: Path, test: str) -> Evaluation:
         alignment_counts=_parse_alignment_counts(stored, len(sentences), where),
         sentences=sentences,
         digest=compute_digest((one.source, one.reference, *one.further_references) for one in sentences),
-        alignments=folder / "alignments.npz",
-        traces=folder / "traces.npz",
-        forced=folder / "forced_alignments.npz",
+        folder=run / test,
     )
     tokenizer = evaluation.tokenization["tokenize"]
     try:

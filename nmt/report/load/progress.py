@@ -17,9 +17,7 @@ MAX_SAMPLES = 100  # sentences of a validation
 def read_progress(run: RunFolder, job: Mapping[str, Any]) -> dict[str, Any]:
     """Return how far a run is; runs of one `group` differ in the seed alone.
 
-    Args:
-        run: The run.
-        job: Its entry in sweep.json; empty if it is not of a sweep.
+    `job` is the run's entry in sweep.json, empty if it is not of a sweep.
     """
     status, reason = _find_status(run, job)
     curves = load_curves(run) if (run.folder / METRICS).exists() else Curves({}, None)

@@ -10,13 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
 from nmt.data.vocabulary import END, SPECIAL
-from nmt.report.load.alignments import open_alignments, open_forced, read_alignments, read_forced
 from nmt.report.load.evaluated_runs import EvaluatedRun
-from nmt.report.load.evaluation import Evaluation, Sentence
-from nmt.report.load.traces import open_traces, read_traces
+from nmt.report.load.evaluation import Sentence
+from nmt.report.load.sentence_arrays import (
+    ForcedAlignment,
+    SentenceArrays,
+    Traces,
+    open_alignments,
+    open_forced,
+    open_traces,
+)
 from nmt.system.files import dump_json
 from nmt.translate.layers import to_layers
 
@@ -52,10 +57,11 @@ def pack_alignments(runs: Sequence[EvaluatedRun], max_bytes: float) -> tuple[dic
     `order` lists the sentences that have alignments; `runs` has the chunks of each run, `layers` those of its traces,
     and `forced` those of its references, or null if it has none.
     """
-    alignments = [_Chunks(run.evaluation, open_alignments, _pack_weights) for run in runs]
-    layers = [_Chunks(run.evaluation, open_traces, _pack_layers) for run in runs]
-    forced = [_Chunks(run.evaluation, open_forced, _pack_forced) for run in runs]
-    scores = np.stack([run.evaluation.sentence_bleu for run in runs])
+    evaluations = [run.evaluation for run in runs]
+    alignments = [_Chunks(open_alignments(one), one.sentences, _pack_weights) for one in evaluations]
+    layers = [_Chunks(open_traces(one), one.sentences, _pack_layers) for one in evaluations]
+    forced = [_Chunks(open_forced(one), one.sentences, _pack_forced) for one in evaluations]
+    scores = np.stack([one.sentence_bleu for one in evaluations])
     order, count = np.argsort(scores.min(0) - scores.max(0), kind="stable"), 0
     while count < len(order) and max_bytes > 0 and any(one.chunks is not None for one in (*alignments, *forced)):
         numbers = order[count : count + ALIGNMENT_CHUNK].tolist()
@@ -68,41 +74,31 @@ def pack_alignments(runs: Sequence[EvaluatedRun], max_bytes: float) -> tuple[dic
         "layers": [one.chunks for one in layers],
         "forced": [one.chunks for one in forced],
     }
-    return content, [sum((one.notes for one in of_run), ()) for of_run in zip(alignments, layers, forced, strict=True)]
+    return content, [
+        sum((one.arrays.notes for one in of_run), ()) for of_run in zip(alignments, layers, forced, strict=True)
+    ]
 
 
 class _Chunks:
-    """The packed sentences of a file of a run; `chunks` is None if the file cannot be read.
+    """The packed sentences of a file of a run; `chunks` is None if the file cannot be read."""
 
-    Args:
-        evaluation: The run on the test set.
-        open_file: Return the opened file or None, and notes.
-        pack_sentences: Return the packed sentences of these numbers or None, and notes.
-    """
-
-    def __init__(self, evaluation: Evaluation, open_file: Callable[..., Any], pack_sentences: Callable[..., Any]):
-        self.evaluation, self.pack_sentences = evaluation, pack_sentences
-        self.archive, self.notes = open_file(evaluation)
-        self.chunks: list[str] | None = None if self.archive is None else []
+    def __init__(self, arrays: SentenceArrays, sentences: Sequence[Sentence], pack_sentences: Callable[..., str]):
+        self.arrays, self.sentences, self.pack_sentences = arrays, sentences, pack_sentences
+        self.chunks: list[str] | None = None if arrays.archive is None else []
 
     def add(self, numbers: Sequence[int]) -> int:
         """Add a chunk of sentences, and return its size."""
-        if self.chunks is None:
+        content = self.arrays.read(numbers)
+        if content is None:
+            self.chunks = None
             return 0
-        chunk, lost = self.pack_sentences(self.archive, self.evaluation, numbers)
-        if chunk is None:
-            self.chunks, self.notes = None, lost
-            return 0
+        chunk = self.pack_sentences(content, [self.sentences[number] for number in numbers])
         self.chunks.append(chunk)
         return len(chunk)
 
 
-def _pack_weights(
-    archive: NpzFile, evaluation: Evaluation, numbers: Sequence[int]
-) -> tuple[str | None, tuple[str, ...]]:
-    weights, lost = read_alignments(archive, evaluation, numbers)
-    words = [_list_words(evaluation.sentences[number]) for number in numbers]
-    return None if weights is None else _pack_chunk(words, weights), lost
+def _pack_weights(weights: Sequence[np.ndarray], sentences: Sequence[Sentence]) -> str:
+    return _pack_chunk(list(map(_list_words, sentences)), weights)
 
 
 def _list_words(sentence: Sentence) -> list[str] | None:
@@ -111,23 +107,13 @@ def _list_words(sentence: Sentence) -> list[str] | None:
     return None if is_split_at_spaces else sentence.words
 
 
-def _pack_forced(
-    archive: NpzFile, evaluation: Evaluation, numbers: Sequence[int]
-) -> tuple[str | None, tuple[str, ...]]:
-    forced, lost = read_forced(archive, evaluation, numbers)
-    if forced is None:
-        return None, lost
+def _pack_forced(forced: Sequence[ForcedAlignment], _: Sequence[Sentence]) -> str:
     links = [[[*map(int, place), float(one.gold[tuple(place)])] for place in np.argwhere(one.gold)] for one in forced]
-    return _pack_chunk(links, [one.weights for one in forced]), lost
+    return _pack_chunk(links, [one.weights for one in forced])
 
 
-def _pack_layers(
-    archive: NpzFile, evaluation: Evaluation, numbers: Sequence[int]
-) -> tuple[str | None, tuple[str, ...]]:
-    traces, lost = read_traces(archive, evaluation, numbers)
-    if traces is None:
-        return None, lost
-    return pack([[layer.to_dict(LAYER_DIGITS) for layer in to_layers(sentence)] for sentence in traces]), lost
+def _pack_layers(traces: Sequence[Traces], _: Sequence[Sentence]) -> str:
+    return pack([[layer.to_dict(LAYER_DIGITS) for layer in to_layers(sentence)] for sentence in traces])
 
 
 def _pack_chunk(details: Sequence[Any], weights: Sequence[np.ndarray]) -> str:
