@@ -26,6 +26,17 @@ def test_every_pin_lies_in_the_range_of_the_package():
     assert [f"{name}=={version}" for name, version in pins() if version not in ranges[name]] == []
 
 
+def test_lock_file_has_a_hash_of_every_pinned_package_but_torch():
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    locked = {re.split("[ ;]", line)[0]: line.count("--hash=sha256:") for line in lines}
+    assert {name for name, version in pins() if f"{name.lower()}=={version}" not in locked} == {"torch"}
+    assert min(locked.values()) > 0
+
+
+def test_lock_file_names_no_index():
+    assert "://" not in (ROOT / "requirements.lock").read_text(encoding="utf-8")
+
+
 def test_changelog_and_citation_name_the_version():
     assert f"\n## {nmt.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"\nversion: {nmt.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
