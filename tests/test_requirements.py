@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import nmt
 
@@ -17,6 +18,12 @@ def pins():
         for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
             if match := re.match(r"([\w-]+)==([\d.]+)", line):
                 yield match[1], match[2]
+
+
+def test_ci_tests_the_python_versions_that_the_package_accepts():
+    tested = re.findall(r'"(3\.\d+)"', (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))
+    accepted = SpecifierSet(PROJECT["requires-python"])
+    assert tested == [version for version in (f"3.{minor}" for minor in range(30)) if version in accepted]
 
 
 def test_every_pin_lies_in_the_range_of_the_package():
