@@ -1,10 +1,10 @@
-# make demo | test | test-all | lint | format | results | site
-# All packages are installed into .venv, again only after a change of requirements*.txt.
+# make demo | test | test-all | lint | format | results | site | lock
+# All packages are installed into .venv, again only after a change of requirements*.
 PYTHON ?= python3
 BIN := .venv/bin
 RUN := outputs/demo/$(shell date +%Y-%m-%d_%H-%M-%S)
 
-.PHONY: demo test test-all lint format results site
+.PHONY: demo test test-all lint format results site lock
 .DELETE_ON_ERROR:
 
 demo: .venv/installed
@@ -15,37 +15,38 @@ demo: .venv/installed
 	@echo "  echo 'Gurcu pu ma ma nibi papa me neba ?' | $(BIN)/python translate.py run=$(RUN) alignments=true"
 	@echo "  $(BIN)/python evaluate.py run=$(RUN) data.test=long"
 
-test: .venv/installed-dev
+test: .venv/installed
 	$(BIN)/python -m pytest
 
-test-all: .venv/installed-dev
+test-all: .venv/installed
 	$(BIN)/python -m pytest -m ''
 
-lint: .venv/installed-dev
+lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	@if npx --no-install prettier --version >/dev/null 2>&1; then npx --no-install prettier --check nmt/web; \
 	else echo "nmt/web is not checked, because Prettier is not installed. Fix: npm install --global prettier"; fi
 
-site: .venv/installed-dev
+site: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "The site: .cache/site/index.html"
 
 results: .venv/installed
 	$(BIN)/python -m studies
 
-format: .venv/installed-dev
+format: .venv/installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-.venv/installed: requirements.txt
+.venv/installed: requirements.txt requirements-dev.txt requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "PYTHON=$(PYTHON): Python 3.11, 3.12 or 3.13 is needed. Fix: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt # torch alone is left
 	@touch $@
 
-.venv/installed-dev: .venv/installed requirements-dev.txt
-	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
-	@touch $@
+# torch has no hash, because its file depends on the machine: processor or CUDA.
+lock:
+	echo torch | uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+		--excludes /dev/stdin requirements-dev.txt --output-file requirements.lock

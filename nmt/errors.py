@@ -45,10 +45,11 @@ def is_importable(module: str) -> bool:
     return spec is not None and spec.origin is not None  # because any folder named wandb is a module without origin
 
 
-def require_packages(setting: str, *packages: str) -> None:
+def require_packages(setting: str, *packages: str, extra: str) -> None:
     """Refuse a setting whose optional packages are not installed; their modules have the same names."""
     if not all(map(is_importable, packages)):
-        raise ConfigurationError(f"{setting}: needs {' and '.join(packages)}. Fix: pip install {' '.join(packages)}")
+        needs = f"needs {' and '.join(packages)} (extra: {extra})"
+        raise ConfigurationError(f"{setting}: {needs}. Fix: pip install {' '.join(packages)}")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

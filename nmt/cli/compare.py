@@ -70,7 +70,7 @@ def main() -> None:
         arguments = [argument for argument in arguments if argument not in waited_for]
     settings, _ = read_arguments("compare", arguments, usage=__doc__)
     if settings.serve:
-        require_packages("serve=true", "starlette", "uvicorn", "psutil")
+        require_packages("serve=true", "starlette", "uvicorn", "psutil", extra="serve")
         from nmt.web.comparison_server import serve
 
         serve(folders, settings)

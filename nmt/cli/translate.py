@@ -128,7 +128,7 @@ def main() -> None:
     settings, _ = read_arguments("translate", arguments, usage=__doc__)
     name_runs(settings, runs)
     if settings.serve:
-        require_packages("serve=true", "starlette", "uvicorn")
+        require_packages("serve=true", "starlette", "uvicorn", extra="serve")
         from nmt.web.server import serve
 
         serve(settings)

@@ -31,11 +31,11 @@ from nmt.config.overrides import MULTIRUN, explain_split_argument, quote_value
 from nmt.config.schema import is_group, list_choices
 from nmt.errors import UserError, did_you_mean, first_line, locate_error
 
-HYDRA_PLUGINS = {  # packages with launchers and sweepers
-    "optuna": "hydra-optuna-sweeper",
-    "submitit_slurm": "hydra-submitit-launcher",
-    "submitit_local": "hydra-submitit-launcher",
-    "ray": "hydra-ray-launcher",
+HYDRA_PLUGINS = {  # packages with launchers and sweepers, and the extras that install them
+    "optuna": ("hydra-optuna-sweeper", "optuna"),
+    "submitit_slurm": ("hydra-submitit-launcher", "slurm"),
+    "submitit_local": ("hydra-submitit-launcher", "slurm"),
+    "ray": ("hydra-ray-launcher", None),
 }
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
@@ -104,8 +104,8 @@ def _unknown_choice(error: MissingConfigException, match: re.Match) -> str:
     if group.startswith("experiment"):  # because an experiment is named with the folder of its paper
         group, choice, known = "experiment", match[1].removeprefix("experiment/"), list_choices("experiment")
     if choice in HYDRA_PLUGINS and group.startswith("hydra/"):
-        package = HYDRA_PLUGINS[choice]
-        return f"{group}={choice}: needs {package}. Fix: pip install {package}"
+        package, extra = HYDRA_PLUGINS[choice]
+        return f"{group}={choice}: needs {package}{f' (extra: {extra})' if extra else ''}. Fix: pip install {package}"
     return f"{group}={choice}: no such choice{did_you_mean(choice, known)}. Fix: choose {', '.join(known)}"
 
 

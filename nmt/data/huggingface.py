@@ -99,7 +99,7 @@ class HubPairs(Pairs):
                 self.blank += 1
 
     def _read_rows(self) -> Iterator[Mapping[str, Any]]:
-        require_packages("data=hub", "datasets")
+        require_packages("data=hub", "datasets", extra="hub")
         from datasets import load_dataset
 
         try:  # around the rows too, because errors of a stream appear only while it is read

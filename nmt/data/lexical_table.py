@@ -112,7 +112,7 @@ def learn_lexical_table(
         minimum_probability: Less probable translations are dropped.
     """
     if not is_importable("thot"):
-        raise UserError(f"no aligner is installed. Fix: pip install {ALIGNER}")
+        raise UserError(f"no aligner (extra: align) is installed. Fix: pip install {ALIGNER}")
     with tempfile.TemporaryDirectory(prefix="word_table_") as name:
         folder = Path(name)
         words = _write_ids(pairs, folder)

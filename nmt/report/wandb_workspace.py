@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
     if not (entity and project):
         sys.exit(USAGE)
     try:
-        require_packages("wandb_workspace", "wandb_workspaces")
+        require_packages("wandb_workspace", "wandb_workspaces", extra="workspaces")
         sweep = Path(arguments[0]).absolute()
         workspace = build_workspace(sweep.name, find_swept_keys(sweep), entity, project)
         print(_save(workspace).url)

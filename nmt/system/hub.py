@@ -46,7 +46,7 @@ def download(text: str, sizes: Mapping[str, int], needed: Collection[str]) -> Pa
         needed: Files without which nothing is downloaded.
     """
     name = parse_hub_name("run", text)
-    require_packages(f"run={text}", "huggingface_hub")
+    require_packages(f"run={text}", "huggingface_hub", extra="hub")
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -75,7 +75,7 @@ def upload(folder: Path, text: str, files: Collection[str]) -> str:
     name = parse_hub_name("push", text)
     if name.revision:
         raise ConfigurationError(f"push={text}: a revision cannot be chosen. Fix: push={PREFIX}{name.repository}")
-    require_packages(f"push={text}", "huggingface_hub")
+    require_packages(f"push={text}", "huggingface_hub", extra="hub")
     from huggingface_hub import HfApi
 
     _hide_progress_in_files()

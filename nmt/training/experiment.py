@@ -283,7 +283,7 @@ def make_loggers(configured: DictConfig) -> list[Logger]:
         log.warning("logger=local: wandb is not installed, so only metrics.csv is written. Fix: pip install wandb")
         del configured["wandb"]
     for package in configured.keys() & {"wandb", "tensorboard"}:
-        require_packages(f"logger={package}", package)
+        require_packages(f"logger={package}", package, extra=package)
     return [hydra.utils.instantiate(settings) for settings in configured.values()]
 
 

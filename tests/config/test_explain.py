@@ -315,8 +315,8 @@ def test_importing_the_explanations_imports_neither_torch_nor_lightning():
 
 
 def test_a_launcher_that_is_not_installed_names_its_package(monkeypatch):
-    monkeypatch.setitem(HYDRA_PLUGINS, "absent", "hydra-absent-launcher")
+    monkeypatch.setitem(HYDRA_PLUGINS, "absent", ("hydra-absent-launcher", "absent"))
     with pytest.raises(Exception) as raised:  # noqa: PT011, because Hydra raises errors of many kinds
         configured("hydra/launcher=absent")
-    line = "hydra/launcher=absent: needs hydra-absent-launcher. Fix: pip install hydra-absent-launcher"
+    line = "hydra/launcher=absent: needs hydra-absent-launcher (extra: absent). Fix: pip install hydra-absent-launcher"
     assert explain(raised.value) == line

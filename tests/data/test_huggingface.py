@@ -138,5 +138,7 @@ def test_missing_test_split_gives_a_warning_and_does_not_stop_training(tmp_path,
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"data=hub: needs datasets\. Fix: pip install datasets"):
+    with pytest.raises(
+        ConfigurationError, match=r"data=hub: needs datasets \(extra: hub\)\. Fix: pip install datasets"
+    ):
         list(HubPairs("train", path="owner/name", source="en", target="de"))

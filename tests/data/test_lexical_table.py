@@ -79,7 +79,7 @@ def test_failure_of_the_aligner_is_reported(monkeypatch):
 def test_missing_aligner_is_reported_before_any_text_is_read(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     pairs = iter([("a", "x")])
-    with pytest.raises(UserError, match=r"pip install sil-thot==\d"):
+    with pytest.raises(UserError, match=r"\(extra: align\) is installed. Fix: pip install sil-thot==\d"):
         learn_lexical_table(pairs)
     assert list(pairs) == [("a", "x")]
 

@@ -177,5 +177,7 @@ def test_a_link_is_not_uploaded(hub, copy, tmp_path, monkeypatch):
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("nmt.errors.is_importable", lambda module: module != "huggingface_hub")
-    with pytest.raises(UserError, match=r"^run=hf:a/b: needs huggingface_hub. Fix: pip install huggingface_hub$"):
+    with pytest.raises(
+        UserError, match=r"^run=hf:a/b: needs huggingface_hub \(extra: hub\). Fix: pip install huggingface_hub$"
+    ):
         load("hf:a/b")

@@ -307,5 +307,7 @@ def test_without_wandb_a_run_warns_and_writes_metrics_only(monkeypatch, caplog):
 @pytest.mark.parametrize("package", ["wandb", "tensorboard"])
 def test_a_chosen_logger_that_is_not_installed_is_refused(package, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=f"logger={package}: needs {package}. Fix: pip install {package}"):
+    with pytest.raises(
+        UserError, match=rf"logger={package}: needs {package} \(extra: {package}\). Fix: pip install {package}"
+    ):
         make_loggers(OmegaConf.create({package: {"offline": False}}))

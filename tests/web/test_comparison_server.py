@@ -251,4 +251,4 @@ def test_a_missing_package_is_named_with_its_command(tmp_path, capfd, monkeypatc
     monkeypatch.setattr("nmt.errors.is_importable", lambda name: name != "psutil")
     status, errors = answer("compare", str(tmp_path), "serve=true", capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
-    assert "Fix: pip install starlette uvicorn psutil" in errors
+    assert "(extra: serve). Fix: pip install starlette uvicorn psutil" in errors
