@@ -3,6 +3,7 @@
 import functools
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from hydra.types import RunMode
 
 from nmt.cli.new_folder import remove_new_folders
 from nmt.config.explain import SHOW_TRACEBACK, explain, find_explanation
-from nmt.errors import make_printable
+from nmt.errors import ConfigurationError, make_printable
 from nmt.runs.folder import restore_composition
 from nmt.system.signals import END_SIGNALS, raise_on_signals
 
@@ -36,6 +37,7 @@ def exit_with_one_line_errors(command: Callable[[], None]) -> Callable[[], None]
         if SHOW_TRACEBACK:
             return command()
         try:
+            _check_utf8()
             with raise_on_signals(
                 _exit, *END_SIGNALS
             ):  # so that temporary files and processes of a command end with it
@@ -58,6 +60,19 @@ def _open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 – until the process ends
+
+
+def _check_utf8() -> None:
+    """Refuse texts or names that are not UTF-8, because a run would fail when it first writes one."""
+    encodings = {sys.getfilesystemencoding(), sys.stdout.encoding, sys.stderr.encoding}
+    if others := {encoding.lower() for encoding in encodings} - {"utf-8"}:
+        raise ConfigurationError(
+            f"the locale or PYTHONIOENCODING: text is {', '.join(sorted(others))} here, and must be UTF-8. "
+            "Fix: unset PYTHONIOENCODING; export PYTHONUTF8=1"
+        )
+    for argument in sys.argv:
+        if re.search("[\ud800-\udfff]", argument):  # as Python has bytes that are not UTF-8
+            raise ConfigurationError(f"{argument}: its name is not UTF-8. Fix: rename the file or folder")
 
 
 def _exit(number: int) -> SystemExit:

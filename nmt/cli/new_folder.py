@@ -1,10 +1,11 @@
-"""Remove the folder of a run or sweep that was refused before it began.
+"""Check the folder of a run or sweep before Hydra writes to it, and remove it if the command is refused.
 
 Hydra makes the folder before it calls the project, so a Hydra callback notes which folders are missing by then.
 """
 
 import os
 import shutil
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,28 +13,45 @@ from typing import Any
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
+from nmt.errors import make_printable
 from nmt.runs.folder import CHECKPOINTS, COMPOSITION, LOCK, SUMMARY
 from nmt.runs.job import IS_JOB
+from nmt.system.safe_files import UnreadableError, inside
 
 WRITTEN_FIRST = (COMPOSITION, f"{CHECKPOINTS}/{COMPOSITION}", LOCK, SUMMARY, "train.log", "multirun.yaml")
 new_folders: list[Path] = []  # the run's or sweep's, and those above it
 
 
 class NoteNewFolders(Callback):
-    """Note which folders Hydra is about to make; conf/config.yaml names this class."""
+    """Note which folders Hydra is about to make, and check its files; conf/config.yaml names this class."""
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
-        """Note the folders of a run."""
+        """Note and check the folder of a run."""
         _note(config.hydra.run.dir)
+        _refuse_links("hydra.run.dir", Path(config.hydra.run.dir))
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Note the folders of a sweep."""
+        """Note and check the folder of a sweep."""
         _note(config.hydra.sweep.dir)
+        _refuse_links("hydra.sweep.dir", Path(config.hydra.sweep.dir))
 
 
 def _note(path: str) -> None:
     folder = Path(path).absolute()
     new_folders[:] = [place for place in (folder, *folder.parents) if not place.exists()]
+
+
+def _refuse_links(key: str, folder: Path) -> None:
+    """Refuse files that are links out of the folder, because a run from somebody else could have any file overwritten.
+
+    Its subfolders may be links, except .hydra, because checkpoints are often kept on another disk.
+    """
+    files = [path for path in folder.glob("*") if not path.is_dir()]
+    for path in (folder / COMPOSITION, *folder.glob(f"{COMPOSITION}/*"), *files):
+        try:
+            inside(folder, path.relative_to(folder))
+        except UnreadableError as error:  # exits, because Hydra turns errors of callbacks into warnings
+            sys.exit(make_printable(f"error: {key}={folder}: {error}"))
 
 
 def remove_new_folders() -> None:

@@ -1,5 +1,6 @@
 """Preprocess sentence pairs in several processes."""
 
+import logging
 import multiprocessing
 import os
 import threading
@@ -12,6 +13,8 @@ from nmt.data.parallel_text import SentencePair, Sides
 from nmt.data.text_files import split_into_blocks
 from nmt.errors import DataError
 from nmt.system.hardware import available_cores
+
+log = logging.getLogger(__name__)
 
 BLOCK = 4096  # pairs sent to a process at once
 
@@ -27,7 +30,10 @@ class PreprocessPool:
     def __enter__(self) -> "PreprocessPool":
         if any(side.tokenizer != "none" or side.normalize for side in self.preprocessing):
             context = multiprocessing.get_context("spawn")  # because a fork would copy locks that threads hold
-            self.pool = ProcessPoolExecutor(self.cores, mp_context=context, initializer=_end_with_parent)
+            try:
+                self.pool = ProcessPoolExecutor(self.cores, mp_context=context, initializer=_end_with_parent)
+            except OSError as error:  # the semaphores between processes are files in /dev/shm
+                log.warning("/dev/shm: cannot be used (%s), so one process preprocesses the text", error.strerror)
         return self
 
     def __exit__(self, *_) -> None:

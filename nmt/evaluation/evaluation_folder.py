@@ -14,7 +14,7 @@ from nmt.runs.folder import SCORES
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
 from nmt.system.hub import PREFIX, is_hub_name
-from nmt.system.safe_files import UnreadableError, read_json
+from nmt.system.safe_files import UnreadableError, inside, read_json
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def _as_argument(value: Any) -> str:
 def keep_other_settings(folder: Path, test: str, how: Mapping[str, Any], run: TrainedRun) -> None:
     """Rename a folder with scores of other settings, which earlier versions and `output` put there, by its settings."""
     try:
-        name = name_evaluation(test, read_json(folder / SCORES), run)
+        name = name_evaluation(test, read_json(inside(folder, SCORES)), run)
         place = folder.with_name(name)
         if name != name_evaluation(test, how, run) and not place.exists():
             folder.rename(place)

@@ -19,6 +19,8 @@ from nmt.report.render.markdown import render_comparison
 from nmt.report.render.page_payload import pack_alignments
 from nmt.system.files import write_json, write_text
 
+MAX_RESAMPLES = 10_000  # more take gigabytes, because each counts every sentence
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -46,6 +48,8 @@ def check_arguments(folders: Sequence[str], settings: DictConfig) -> None:
     for key, least in (("resamples", 1), ("together", 1), ("megabytes", 0)):
         if settings[key] is None or settings[key] < least:
             raise ConfigurationError(f"{key}={settings[key]}: must be at least {least}")
+    if settings.resamples > MAX_RESAMPLES:
+        raise ConfigurationError(f"resamples={settings.resamples}: must be at most {MAX_RESAMPLES}")
     if not folders:
         raise UserError(f"nothing to compare. Fix: {name_command('compare')} RUN_OR_SWEEP … (--help explains more)")
 

@@ -31,7 +31,15 @@ MINIMUM = {
 }
 
 
-MAXIMUM = {"length_penalty": 10, "coverage_penalty": 1000, "longest_extra": 10_000, "seed": 2**63 - 1}
+MAXIMUM = {
+    "beam": 1000,
+    "nbest": 1000,
+    "length_penalty": 10,
+    "coverage_penalty": 1000,
+    "longest_ratio": 100,
+    "longest_extra": 10_000,
+    "seed": 2**63 - 1,
+}
 LEAST_TEMPERATURE = 1e-3  # logits divided by less can be infinite
 
 

@@ -1,10 +1,13 @@
-"""Errors and log lines of commands, which may quote a run from somebody else."""
+"""Errors and log lines of commands, which may quote a run from somebody else; the encoding of text."""
 
 import json
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
-from commands import answer
+from commands import ROOT, answer, command
 
 from nmt.cli.exit_status import exit_with_one_line_errors
 
@@ -31,3 +34,27 @@ def test_errors_show_escape_sequences_instead_of_sending_them(verb, tmp_path, ca
 def test_log_lines_show_escape_sequences_instead_of_sending_them(caplog):
     exit_with_one_line_errors(lambda: logging.getLogger("nmt").warning("a\n%s", ESCAPES))()
     assert caplog.messages == ["a\n\ufffd]0;title\ufffd\ufffd2J\ufffd"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "encoding"),
+    [
+        ({"LC_ALL": "C", "PYTHONUTF8": "0"}, "ascii"),
+        ({"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "ascii"),
+        ({"PYTHONIOENCODING": "latin-1"}, "iso8859-1"),
+    ],
+)
+def test_text_that_is_not_utf8_is_refused_at_once(environment, encoding):
+    done = command("evaluate", "Läufe/中", check=False, **environment)
+    assert (done.returncode, done.stderr.strip()) == (
+        1,
+        f"error: the locale or PYTHONIOENCODING: text is {encoding} here, and must be UTF-8. "
+        "Fix: unset PYTHONIOENCODING; export PYTHONUTF8=1",
+    )
+
+
+def test_a_name_that_is_not_utf8_is_refused_at_once():
+    arguments = [sys.executable, ROOT / "train.py", b"hydra.run.dir='caf\xe9'"]
+    done = subprocess.run(arguments, capture_output=True, env=os.environ, check=False)
+    message = "error: hydra.run.dir='caf\ufffd': its name is not UTF-8. Fix: rename the file or folder"
+    assert (done.returncode, done.stderr.decode().strip()) == (1, message)

@@ -1,5 +1,6 @@
 """Preprocessing: raw text to words, and words back to text."""
 
+import errno
 import pickle
 import re
 import time
@@ -79,6 +80,16 @@ def test_error_says_that_a_process_of_preprocessing_was_killed():
             process.kill()
         with pytest.raises(DataError, match=r"a process that preprocesses text was killed, .* Fix: give the same"):
             list(pool.preprocess([SentencePair("a", "b")] * 10))
+
+
+def test_one_process_preprocesses_where_dev_shm_cannot_be_used(monkeypatch, caplog):
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("nmt.data.preprocess_pool.ProcessPoolExecutor", refuse)
+    with PreprocessPool(Sides(*[preprocessing(tokenizer="moses")] * 2)) as pool:
+        assert list(pool.preprocess([SentencePair("a,", "b.")])) == [SentencePair("a ,", "b .")]
+    assert caplog.messages == ["/dev/shm: cannot be used (Permission denied), so one process preprocesses the text"]
 
 
 def test_unknown_tokenizer_is_refused_with_the_choices():

@@ -181,3 +181,11 @@ def test_a_damaged_file_leaves_out_only_its_run(tmp_path):
 def test_markup_in_the_name_of_a_row_is_escaped(tmp_path, row, cell):
     write_and_read(tmp_path, entry(tmp_path / "waiting", {}, row=row, status="waiting"))
     assert f"\n| {cell} |  |  |  | waiting |\n" in (tmp_path / "table.md").read_text(encoding="utf-8")
+
+
+def test_scores_behind_a_link_out_of_a_run_are_not_read(tmp_path):
+    folder = write_run(tmp_path / "sweep" / "seed=1")
+    scores = folder / "test" / "scores.json"
+    scores.rename(tmp_path / "secret.json")
+    scores.symlink_to(tmp_path / "secret.json")
+    assert write_and_read(tmp_path / "sweep", entry(folder, {}))[0]["rows"][0]["n"] == 0

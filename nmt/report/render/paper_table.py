@@ -25,7 +25,7 @@ from nmt.report.render.markdown import format_score_name
 from nmt.report.render.table import Table
 from nmt.runs.folder import SCORES
 from nmt.system.files import write_json, write_text
-from nmt.system.safe_files import UnreadableError, read_json
+from nmt.system.safe_files import UnreadableError, inside, read_json
 
 TABLE = "table.json"  # in the folder of a sweep
 ALWAYS = ("bleu", "perplexity")  # scores that are shown even if the paper has none
@@ -154,7 +154,7 @@ def _read_results(folder: Path, test: str | None) -> dict[str, Any] | None:
     from nmt.report.load.evaluation import DEFAULTS, parse_scores, parse_search, parse_text_overrides
 
     try:
-        stored = read_json(folder / test / SCORES) if test else None
+        stored = read_json(inside(folder, f"{test}/{SCORES}")) if test else None
         if stored is None or parse_text_overrides(stored, test):
             return None
         search = {key: value for key, value in parse_search(stored).items() if value != DEFAULTS.get(key, value)}

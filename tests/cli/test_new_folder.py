@@ -1,0 +1,28 @@
+"""A run or sweep writes to no file outside its folder."""
+
+import pytest
+from commands import answer
+
+
+@pytest.mark.parametrize("link", ["metrics.csv", "train.log", ".lock", ".hydra", ".hydra/config.yaml", "x.damaged"])
+@pytest.mark.parametrize("there", ["a file", "nothing"])
+def test_a_run_with_a_link_out_of_its_folder_is_refused_and_nothing_written(tmp_path, capsys, monkeypatch, link, there):
+    secret, path = tmp_path / "secret", tmp_path / "run" / link
+    if there == "a file":
+        secret.write_text("mine")
+    path.parent.mkdir(parents=True)
+    path.symlink_to(secret)
+    status, stderr = answer("train", f"hydra.run.dir={tmp_path}/run", capture=capsys, monkeypatch=monkeypatch)
+    message = f"error: hydra.run.dir={tmp_path}/run: {link} is a link out of the run's folder; copy the file there"
+    assert (status, stderr.strip()) == (1, message)
+    assert secret.read_text() == "mine" if there == "a file" else not secret.exists()
+    assert [found.name for found in (tmp_path / "run").rglob("*") if not found.is_symlink()] in ([], [".hydra"])
+
+
+def test_a_sweep_with_a_link_out_of_its_folder_is_refused(tmp_path, capsys, monkeypatch):
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "multirun.yaml").symlink_to(tmp_path / "secret")
+    arguments = ("-m", "seed=1,2", f"hydra.sweep.dir={tmp_path}/sweep")
+    status, stderr = answer("train", *arguments, capture=capsys, monkeypatch=monkeypatch)
+    assert (status, stderr.strip().endswith("copy the file there")) == (1, True)
+    assert not (tmp_path / "secret").exists()
