@@ -206,11 +206,16 @@ def _check_rates(config: DictConfig) -> None:
 
 
 def _check_languages(data: DictConfig) -> None:
-    """Refuse the code of a country in place of a language, and warn of a language that Moses does not know."""
+    """Log which rules of Moses split the text; refuse the code of a country, and warn of an unknown language."""
     languages = list_moses_languages()
-    for side in SIDES:
+    sides = [side for side in SIDES if data[side].tokenizer != "none" or data[side].normalize]
+    if sides:
+        log.info(
+            "language rules of Moses: %s", " ".join(f"data.{side}.language={data[side].language}" for side in sides)
+        )
+    for side in sides:
         settings, key = data[side], f"data.{side}.language={data[side].language}"
-        if settings.language in languages or (settings.tokenizer == "none" and not settings.normalize):
+        if settings.language in languages:
             continue
         if spoken := languages_of_country(settings.language):
             fix = f"data.{side}.language={'|'.join(spoken)}"
