@@ -4,20 +4,27 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
+from textwrap import dedent
 
+import numpy as np
 import pytest
+from code_blocks import find_blocks, parse_command
 from commands import ROOT, answer
+from documented_files import write_users_folder
+from omegaconf import OmegaConf
 from readability import count_syllables, reading_ease, sentences, words
+
+from nmt.cli.arguments import read_arguments
+from nmt.cli.evaluate import choose_task
+from nmt.cli.run_arguments import split_runs
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 HAND_WRITTEN = [path for path in DOCUMENTS if "results" not in path.parts]  # the results are written by studies/
 FIRST_PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
-COMMAND = re.compile(r"^    (?:nmt-train|python train\.py) ((?:.*\\\n)*.*)$", re.M)
-# what a reader fills in, and what has no single configuration
-UNFINISHED = ("…", "FOLDER", "RUN", "OWNER", "mine", "my_project", "VALUE", "CHOICE", "--help", "--config-dir", "--cfg")
-UNFINISHED += ("choice(",)
 
 
 def anchors(path: Path) -> set[str]:
@@ -110,22 +117,132 @@ def test_search_works_from_the_disk_without_a_network(site, browser):
     assert [url for url in requests if url.startswith("http")] == []
 
 
-def commands() -> list[str]:
-    found = {
-        re.sub(r"\\\n *", "", command).partition("  #")[0].strip()
-        for document in DOCUMENTS
-        if "results" not in document.parts  # their commands are those of kept runs
-        for command in COMMAND.findall(document.read_text(encoding="utf-8"))
-    }
-    return sorted(command for command in found if not any(part in command for part in UNFINISHED))
+SHELLS = ("", "sh", "bash")
+BLOCKS = [block for document in HAND_WRITTEN for block in find_blocks(document)]
+COMMANDS = {line: parse_command(line) for block in BLOCKS if block.language in SHELLS for line in block.lines}
+COMMANDS = {line: command for line, command in COMMANDS.items() if command}
+OTHER_PROGRAMS = {
+    ".", "apptainer", "awk", "comet/bin/comet-score", "cp", "export", "for", "jq", "mkdir", "paste", "pip",
+    ".venv/bin/pip", "ray/bin/pip", "ray/bin/ray", "wandb", "wc",
+}  # fmt: skip
+PYTHON = re.compile(r"(?:\S*/)?python (?:-m (?P<module>[\w.]+)|(?P<file>[\w/]+\.py)|-c)")
+SHOWN = {  # indented blocks that are no commands, by how they begin
+    "code.md": ["train.py evaluate.py translate.py"],
+    "evaluation.md": ["attention received"],
+    "experiments.md": ["# @package _global_"],  # test_the_table_of_the_document_composes
+    "faq.md": ["@software{"],
+    "mechanisms.md": ["read:   e_ij"],
+    "settings.md": ["outputs/<name>/<time>/"],
+    "translation.md": ["log P(y | x)"],
+    "tutorial.md": ["pairs = list("],
+    "wandb.md": ["logger=wandb: W&B cannot be reached"],
+}
+FENCED = {  # the documents whose blocks of a language have a test of their own
+    "math": ["concepts.md"],  # the site's equations
+    "sh": ["tutorial.md"],
+    "python": ["README.md", "python.md", "evaluation.md", "extending.md", "tutorial.md"],  # tests/end_to_end
+    "yaml": ["extending.md", "tutorial.md"],
+    "text": ["tutorial.md"],
+}
+WITHOUT_PLUGIN = re.compile(r"\+?hydra(/launcher=ray|\.launcher\.ray\.|\.sweeper\.n_trials)|hparams_search=optuna")
+
+
+def is_tested(line: str) -> bool:
+    """Return whether a line is a command that a test reads, that exists, or that is of another program."""
+    python = PYTHON.match(line)
+    if line in COMMANDS or line.startswith(("error: ", *OTHER_PROGRAMS)):
+        return True
+    if python:
+        return (ROOT / python["file"]).is_file() if python["file"] else find_spec(python["module"] or "sys") is not None
+    return line.startswith("make ") and f"\n{line.split()[1]}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("document", HAND_WRITTEN, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_code_block_is_tested(document):
+    for block in find_blocks(document):
+        if block.language in FENCED:
+            assert document.name in FENCED[block.language], block.text
+        elif not block.text.strip().startswith(tuple(SHOWN.get(document.name, ("nothing",)))):
+            assert [line for line in block.lines if not is_tested(line)] == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", commands())
-def test_every_training_command_composes(command, capfd, monkeypatch):
+@pytest.mark.parametrize("line", [line for line, (verb, _) in COMMANDS.items() if verb == "train" and line[0] != "$"])
+def test_every_training_command_composes(line, tmp_path, capfd, monkeypatch):
     """A sweep is represented by its first job."""
-    arguments = shlex.split(re.sub(r"[\[\]]", "", command) if "-m " in command else command, comments=True)
-    if "-m" in arguments:
-        arguments = [re.sub(r"^(\+?[\w./]+=[^,]*),.*", r"\1", argument) for argument in arguments if argument != "-m"]
-    status, log = answer("train", *arguments, "--cfg", "job", capture=capfd, monkeypatch=monkeypatch)
+    arguments = [word for word in COMMANDS[line][1] if word != "FOLDER" and not WITHOUT_PLUGIN.match(word)]
+    if "user_dir=my_project" in arguments:
+        write_users_folder(tmp_path)
+        monkeypatch.chdir(tmp_path)
+    if "experiment=captions" in arguments:  # of the tutorial, whose own test trains with it
+        arguments.remove("experiment=captions")
+    arguments = [word.replace("data=NAME", "data=text").replace(",cosine", "") for word in arguments]
+    shows = [] if {"--help", "--cfg"} & set(arguments) else ["--cfg", "job"]
+    status, log = answer("train", *arguments, *shows, capture=capfd, monkeypatch=monkeypatch)
     assert status == 0, log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", [line for line, (verb, _) in COMMANDS.items() if verb != "train"])
+def test_every_other_command_is_understood(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_users_folder(tmp_path)
+    verb, words = COMMANDS[line]
+    arguments = [word.replace("*", "seed=1") for word in words]
+    for word in arguments:
+        if "/" in word.partition("=")[0] or "=" not in word:
+            (tmp_path / word).mkdir(parents=True, exist_ok=True)
+    runs, others = split_runs(verb, arguments)
+    settings, data_overrides = read_arguments(verb, others, usage="", takes_data=verb == "evaluate")
+    assert runs or settings.get("run") or settings.get("runs")
+    if verb == "evaluate":
+        choose_task(settings, data_overrides)
+
+
+ERRORS = re.compile(r"^    \$ python train\.py (?P<arguments>.*)\n    (?P<error>error: .*?)(?: …)?$", re.M)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", ["faq.md", "tutorial.md"])
+def test_a_shown_error_is_that_of_the_command(document, tmp_path, capfd, monkeypatch):
+    shown = ERRORS.search((ROOT / "docs" / document).read_text(encoding="utf-8"))
+    (tmp_path / "conf" / "experiment").mkdir(parents=True)
+    (tmp_path / "conf" / "experiment" / "captions.yaml").touch()  # which a reader of the tutorial has written
+    arguments = (*shlex.split(shown["arguments"]), f"user_dir={tmp_path}")
+    _, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert stderr.startswith(shown["error"])
+
+
+@pytest.mark.slow
+def test_the_table_of_the_document_composes(tmp_path, capfd, monkeypatch):
+    text = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    table, recipe = (
+        block.text for block in find_blocks(ROOT / "docs" / "experiments.md") if "# @package" in block.text
+    )
+    assert all(name in text for name in ("conf/table/mine.yaml", "conf/experiment/mine/nmt.yaml"))
+    for name, content in (("table/mine", table), ("experiment/mine/nmt", recipe)):
+        file = tmp_path / "conf" / f"{name}.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(dedent(content), encoding="utf-8")
+    arguments = ("-m", "+table=mine", "--cfg", "job", f"user_dir={tmp_path}")
+    monkeypatch.setattr("sys.stdout", output := StringIO())
+    assert answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)[0] == 0
+    settings = OmegaConf.create(output.getvalue())
+    assert (settings.name, settings.tabulated.table, settings.paper.rows.table3) == ("mine/nmt", "table3", "NMT")
+
+
+def test_the_folders_of_the_code_page_exist():
+    (block,) = find_blocks(ROOT / "docs" / "code.md")
+    names = re.findall(r"^    (nmt/\w+|\w+/)", block.text, re.M)
+    assert len(names) > 15
+    assert [name for name in names if not (ROOT / name).is_dir()] == []
+
+
+def test_traces_are_read_as_the_document_says(tmp_path, monkeypatch):
+    (tmp_path / "FOLDER" / "test").mkdir(parents=True)
+    np.savez(tmp_path / "FOLDER" / "test" / "traces.npz", **{"coverage/7": np.ones((2, 3), np.float16)})
+    monkeypatch.chdir(tmp_path)
+    (program,) = (block.text for block in find_blocks(ROOT / "docs" / "evaluation.md") if block.language == "python")
+    values: dict = {}
+    exec(program, values)
+    assert values["coverage"].shape == (2, 3)

@@ -13,8 +13,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
 from nmt.cli.new_folder import remove_new_folders
-from nmt.config.explain import SHOW_TRACEBACK, explain, find_explanation
-from nmt.errors import ConfigurationError, make_printable
+from nmt.config.explain import SHOW_TRACEBACK, TRACEBACK, explain, explain_with_log
+from nmt.errors import ConfigurationError, UserError, make_printable
 from nmt.runs.folder import restore_composition
 from nmt.system.signals import END_SIGNALS, raise_on_signals
 
@@ -81,7 +81,7 @@ def _exit(number: int) -> SystemExit:
 
 @contextmanager
 def exit_on_job_error() -> Iterator[None]:
-    """End a single run with one line; in a sweep raise the error, because Hydra first runs the other jobs."""
+    """End a single run with one line; in a job of Hydra's other launchers raise it, because they run the other jobs."""
     exits = HydraConfig.get().mode == RunMode.RUN and not SHOW_TRACEBACK
     folder = Path(HydraConfig.get().runtime.output_dir)
     if exits:  # or the ranks that a run starts would show tracebacks
@@ -90,10 +90,13 @@ def exit_on_job_error() -> Iterator[None]:
         yield
     except Exception as error:
         restore_composition(folder)
+        log = folder / "train.log"
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            fix = "Fix: mend the cause; the same command again skips completed jobs"
+            raise UserError(f"{log}: the job failed: {explain(error)}. {fix}") from error
         if not exits:
             raise
-        log = folder / "train.log"
-        if find_explanation(error) is None and log.is_file():
-            sys.exit(make_printable(f"error: {explain(error)} (traceback: {log})"))
-        remove_new_folders()
-        sys.exit(make_printable(f"error: {explain(error)}"))
+        message = explain_with_log(error, log)
+        if TRACEBACK not in message:
+            remove_new_folders()
+        sys.exit(make_printable(f"error: {message}"))

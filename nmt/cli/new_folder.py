@@ -13,12 +13,14 @@ from typing import Any
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
+from nmt.config.explain import TRACEBACK
 from nmt.errors import make_printable
-from nmt.runs.folder import CHECKPOINTS, COMPOSITION, LOCK, SUMMARY
+from nmt.runs.folder import CHECKPOINTS, COMPOSITION, LOCK, SUMMARY, SWEEP
 from nmt.runs.job import IS_JOB
-from nmt.system.safe_files import UnreadableError, inside
+from nmt.system.safe_files import UnreadableError, inside, read_json
 
-WRITTEN_FIRST = (COMPOSITION, f"{CHECKPOINTS}/{COMPOSITION}", LOCK, SUMMARY, "train.log", "multirun.yaml")
+OF_RUN = (COMPOSITION, f"{CHECKPOINTS}/{COMPOSITION}", LOCK, SUMMARY, "train.log", "output.log")
+OF_SWEEP = ("multirun.yaml", SWEEP, "table.json", "table.md")
 new_folders: list[Path] = []  # the run's or sweep's, and those above it
 
 
@@ -55,13 +57,23 @@ def _refuse_links(key: str, folder: Path) -> None:
 
 
 def remove_new_folders() -> None:
-    """Remove the folders that this command made, if they hold only what is written before a run begins."""
+    """Remove the folders that this command made, if nothing was trained in them."""
     if IS_JOB in os.environ or not new_folders:  # because a sweep or a run reads the summary of its job
         return
     folder, *parents = new_folders
-    files = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
-    if all(any(file.is_relative_to(name) for name in WRITTEN_FIRST) for file in files):
+    if _is_refused(folder):
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):  # because another command may have written to them
             for parent in parents:
                 parent.rmdir()
+
+
+def _is_refused(folder: Path) -> bool:
+    """Return whether a run, or every job of a sweep, failed before its training for a reason that was explained."""
+    jobs = read_json(folder / SWEEP)["jobs"] if (folder / SWEEP).is_file() else []
+    if any(job["status"] != "failed" or TRACEBACK in job["error"] for job in jobs):
+        return False
+    places = [Path(job["folder"]) for job in jobs] or [Path()]
+    written_first = [*map(Path, OF_SWEEP), *(place / name for place in places for name in OF_RUN)]
+    files = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
+    return all(any(file.is_relative_to(name) for name in written_first) for file in files)

@@ -10,6 +10,7 @@ import nmt.config.resolvers
 import nmt.runs.identity  # noqa: F401, because the configuration files use its resolvers
 from nmt.cli.exit_status import exit_on_job_error, exit_with_one_line_errors
 from nmt.config.diff import override_key
+from nmt.config.first_job import show_first_job
 from nmt.config.installation import CONF_DIR, IS_INSTALLED, PACKAGE
 from nmt.config.overrides import expand_home, find_repeated, prepare_arguments, read_overrides
 from nmt.config.schema import check_composed_config, check_overrides
@@ -39,7 +40,7 @@ def main() -> None:
         sweep = f"-m {override_key(repeated[0])}={values}"
         print(f"{' '.join(repeated)}: the last one counts; {sweep} trains with each", file=sys.stderr)
     arguments = repeat_run(list(map(expand_home, sys.argv[1:])))
-    sys.argv[1:] = prepare_arguments(add_typed_user_dir(arguments))
+    sys.argv[1:] = prepare_arguments(show_first_job(add_typed_user_dir(arguments)))
     path = list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     if not IS_INSTALLED and str(PACKAGE.parent) not in path:
         # because a job that another launcher starts finds the checkout from its own folder alone

@@ -37,6 +37,7 @@ HYDRA_PLUGINS = {  # packages with launchers and sweepers, and the extras that i
     "submitit_local": ("hydra-submitit-launcher", "slurm"),
     "ray": ("hydra-ray-launcher", None),
 }
+TRACEBACK = "(traceback:"  # marks the line of an unexpected error
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
 
@@ -49,6 +50,12 @@ def explain(error: BaseException) -> str:
 def find_explanation(error: BaseException) -> str | None:
     """Return the explanation of an error of Hydra, OmegaConf, YAML or the system, or None."""
     return _look_up(ROWS, error)
+
+
+def explain_with_log(error: BaseException, log: Path) -> str:
+    """Return one line that also names the log, which holds the traceback of an unexpected error."""
+    is_unexpected = find_explanation(error) is None and log.is_file()
+    return explain(error) + (f" {TRACEBACK} {log})" if is_unexpected else "")
 
 
 def explain_construction_error(error: Exception, section: str, settings: DictConfig) -> str:
@@ -213,6 +220,19 @@ def _out_of_memory(error: RuntimeError, _: re.Match, checkpoint: Any, epochs: An
     return f"out of memory {place} ({first_line(error)}). Fix: {fix}"
 
 
+def _job_without_result(_: RuntimeError, match: re.Match) -> str:
+    return (
+        f"job {match[1]}: ended without a result (state {match[3]}); log: {match[2]}_log.err. Fix: the same command "
+        "again resumes it from its last checkpoint; hydra.launcher.timeout_min=… gives more time"
+    )
+
+
+def _job_outside_training(_: RuntimeError, match: re.Match) -> str:
+    """Return the last line of a job's traceback, because submitit's own text holds all of it."""
+    *_, last = match[1].strip().splitlines()
+    return f"{match[2]}: the job failed: {last}. Fix: mend the cause; the same command again skips completed jobs"
+
+
 # fmt: off
 ROWS = (
     (UserError, "", lambda error, _: str(error)),
@@ -242,6 +262,14 @@ ROWS = (
     (OmegaConfBaseException, "", lambda error, _:
         f"{error.full_key}: {first_line(error)}" if error.full_key else first_line(error)),
     (MarkedYAMLError, r"line \d+, column", _broken_yaml),
+    # submitit's errors
+    (RuntimeError, r"^Job not requeued because: (.+?)\.?$", lambda _, match:
+        f"stopped by the cluster and not requeued ({match[1]}); hydra.launcher.timeout_min=… gives a job more time, "
+        "hydra.launcher.max_num_timeout=… requeues it when its time ends"),
+    (RuntimeError, r"^Job (\S+) \(task: \d+\) with path (.+)_result\.pkl\nhas not .* \(state: (\w+)\)",
+        _job_without_result),
+    (RuntimeError, r"(?s)^Job \(task=\d+\) failed during .*?\n-+\n(.+)\n-+\n.*?at paths:\n  - (.+?)\n",
+        _job_outside_training),
 )
 CONSTRUCTION_ROWS = (  # the functions also take the section and its settings
     (IndexError, "", _too_few_values),

@@ -1,5 +1,7 @@
 """BLEU and its variants, counted by sacrebleu (Papineni et al. 2002)."""
 
+import logging
+
 import numpy as np
 from sacrebleu.metrics import BLEU
 
@@ -7,6 +9,9 @@ from nmt.errors import ConfigurationError
 from nmt.evaluation.corpus_score import Score, prepare_references, score_corpus
 from nmt.evaluation.sacrebleu_internals import NistBLEU, count_statistics, split_line
 
+log = logging.getLogger(__name__)
+
+LOW = 1.0  # a BLEU below which hardly a word is right
 ORDER = 4  # of BLEU's n-grams
 COUNTS = 2 + 2 * ORDER  # words, words of the closest reference, matching n-grams, n-grams
 
@@ -17,6 +22,20 @@ VARIANTS = {
     "zh": lambda: BLEU(tokenize="zh", force=True),
     "char": lambda: BLEU(tokenize="char", force=True),
 }
+
+
+def warn_of_low_bleu(test: str, bleu: float) -> None:
+    """Log the likely causes of a BLEU near 0 on a test set, or on the validation set `valid`."""
+    if bleu < LOW:
+        section = "data.valid" if test == "valid" else f"data.tests.{test}"
+        log.warning(
+            "%s: BLEU %.2f, so hardly a word is right. Fix: train longer (trainer.max_epochs=…), try another "
+            "optimizer.lr=…, and check that the lines of %s.source and %s.target belong together and are not swapped",
+            test,
+            bleu,
+            section,
+            section,
+        )
 
 
 def bleu_metric(tokenize: str, lowercase: bool) -> BLEU:

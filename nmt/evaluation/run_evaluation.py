@@ -12,7 +12,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
 from nmt.evaluation.attention_alignment import AlignmentScores, score_forced_alignments
-from nmt.evaluation.bleu import bleu_metric
+from nmt.evaluation.bleu import bleu_metric, warn_of_low_bleu
 from nmt.evaluation.evaluation_folder import choose_folder, keep_other_settings
 from nmt.evaluation.forced_scoring import reference_perplexity
 from nmt.evaluation.mechanism import compute_figures, count_gold_links
@@ -101,6 +101,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
     figures = _describe_mechanism(test, translated, settings)
     keep_other_settings(folder, test.name, how, runs[0])
     write_results(folder, test, translated, alignments, scores, figures, heatmaps=heatmaps)
+    warn_of_low_bleu(test.name, scores["scores"]["bleu"]["score"])
     return Evaluation(test, translated, scores, folder)
 
 

@@ -67,10 +67,7 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     _check_optimizer(config.optimizer, config.schedule)
     _check_start(config, checkpoint)
     _check_rates(config)
-    for side in SIDES:
-        settings = config.data[side]
-        if settings.tokenizer != "none" or settings.normalize:
-            check_language(f"data.{side}.language", settings.language)
+    _check_languages(config.data)
     _check_sizes(config.size)
     model = _build_trial(config)
     if checkpoint is None:
@@ -201,6 +198,16 @@ def _check_rates(config: DictConfig) -> None:
     for key, rate in flatten_settings(OmegaConf.to_container(config)).items():
         if key.endswith(RATES) and isinstance(rate, int | float) and not 0 <= rate <= 1:
             raise ConfigurationError(f"{key}={rate}: must be from 0 to 1")
+
+
+def _check_languages(data: DictConfig) -> None:
+    """Log which rules of Moses split the text, because a language that nobody gave is English."""
+    sides = [side for side in SIDES if data[side].tokenizer != "none" or data[side].normalize]
+    rules = {f"data.{side}.language": data[side].language for side in sides}
+    if rules:
+        log.info("language rules of Moses: %s", " ".join(f"{key}={language}" for key, language in rules.items()))
+    for key, language in rules.items():
+        check_language(key, language)
 
 
 def _check_sizes(sizes: DictConfig) -> None:

@@ -18,7 +18,7 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
-from nmt.config.explain import explain
+from nmt.config.explain import explain_with_log
 from nmt.config.overrides import quote_value
 from nmt.runs.folder import CANDIDATES, SUMMARY, has_checkpoint, read_summary
 from nmt.runs.job import IS_JOB
@@ -107,7 +107,8 @@ def keep_summary(folder: Path, earlier: EarlierTraining) -> Iterator[RunSummary]
     except BaseException as error:
         exit_status = _exit_status(error)
         entries["status"] = "interrupted" if exit_status else "failed"
-        entries["error"] = f"stopped by {signal.Signals(exit_status - 128).name}" if exit_status else explain(error)
+        stop = f"stopped by {signal.Signals(exit_status - 128).name}" if exit_status else ""
+        entries["error"] = stop or explain_with_log(error, folder / "train.log")
         entries["traceback"] = traceback.format_exc()
         log.debug("the traceback", exc_info=True)
         if exit_status:

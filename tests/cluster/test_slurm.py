@@ -129,9 +129,9 @@ def test_a_preempted_job_saves_is_requeued_and_resumes_the_same_run(tmp_path, cl
             torch.testing.assert_close(other[name], value, rtol=0.0, atol=0.0)
 
 
-def run_sweep(cluster: Cluster, *arguments: str) -> None:
+def submit_sweep(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess:
     """Run a sweep with submitit, which polls its jobs until they have ended."""
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "train.py", "-m", "hydra/launcher=submitit_slurm", *arguments, *TINY],
         cwd=ROOT,
         env=cluster.environment,
@@ -140,6 +140,10 @@ def run_sweep(cluster: Cluster, *arguments: str) -> None:
         timeout=240,
         check=False,
     )
+
+
+def run_sweep(cluster: Cluster, *arguments: str) -> None:
+    done = submit_sweep(cluster, *arguments)
     assert done.returncode == 0, done.stderr
 
 
@@ -166,3 +170,13 @@ def test_a_submitit_job_may_use_two_nodes(tmp_path, cluster: Cluster):
     assert (read_summary(folder)["status"], read_summary(folder)["steps"]) == ("completed", 24)
     logs = "".join(path.read_text() for path in tmp_path.glob(".submitit/*/*_log.err"))
     assert "MEMBER: 2/2" in logs
+
+
+@needs_submitit
+def test_a_failed_job_of_a_submitit_sweep_is_one_line_with_its_log(tmp_path, cluster: Cluster):
+    done = submit_sweep(cluster, "attention=dot", "init_from=/nowhere", f"hydra.sweep.dir={tmp_path}")
+    (log,) = tmp_path.glob("*attention=dot*/train.log")
+    reason = "init_from: run=/nowhere: no such folder or checkpoint"
+    *_, last = done.stderr.strip().split("\n")
+    assert last.startswith(f"error: {log}: the job failed: {reason}. Fix: mend the cause; the same command again")
+    assert (done.returncode, reason in log.read_text()) == (1, True)

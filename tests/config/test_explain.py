@@ -89,6 +89,25 @@ def lose_a_rank(folder):
         torch.distributed.destroy_process_group()
 
 
+def submit(function):
+    """Return what runs a function as a job of submitit that must fail, without a cluster."""
+
+    def run(folder):
+        submitit = pytest.importorskip("submitit", reason="pip install -r requirements-dev.txt")
+        job = submitit.LocalExecutor(folder).submit(function)
+        job._results_timeout_s = 0  # because it waits so long for results on a slow disk
+        job.result()
+
+    return run
+
+
+def run_out_of_time(_):
+    """Do what submitit does in a job when its time ends for the last time."""
+    environment = pytest.importorskip("submitit.core.job_environment", reason="pip install -r requirements-dev.txt")
+    delayed = SimpleNamespace(function=None, _timeout_min=0, _timeout_countdown=0)
+    environment.SignalHandler(SimpleNamespace(global_rank=0), None, delayed).checkpoint_and_try_requeue(10)
+
+
 def compose(*overrides):
     return lambda _: configured(*overrides)
 
@@ -184,6 +203,21 @@ CASES = {  # type and pattern of a row: the command, the error, the line
         [],
         read_broken_yaml,
         "FOLDER/mine.yaml, line 3: while parsing a flow sequence, expected ',' or ']'",
+    ),
+    ("RuntimeError", r"^Job not requeued because: (.+?)\.?$"): (
+        [],
+        run_out_of_time,
+        r"stopped by the cluster and not requeued \(timed-out too many times\); hydra.launcher.timeout_min=… gives",
+    ),
+    ("RuntimeError", r"^Job (\S+) \(task: \d+\) with path (.+)_result\.pkl\nhas not .* \(state: (\w+)\)"): (
+        [],
+        submit(lambda: os._exit(3)),
+        r"job (\d+): ended without a result \(state \w+\); log: FOLDER/\1_0_log.err. Fix: the same command again res",
+    ),
+    ("RuntimeError", r"(?s)^Job \(task=\d+\) failed during .*?\n-+\n(.+)\n-+\n.*?at paths:\n  - (.+?)\n"): (
+        [],
+        submit(lambda: 1 / 0),
+        r"FOLDER/\d+_0_log.err: the job failed: ZeroDivisionError: division by zero. Fix: mend the cause; the same",
     ),
     ("IndexError", ""): (
         [],

@@ -451,7 +451,16 @@ def test_a_refused_command_restores_the_composition_of_an_earlier_run(held, tmp_
 
 
 @pytest.mark.parametrize(
-    "refused", ["dropout=yes", "size.encoder=10 attention=dot", "data=multi30k", "-m seed=1,2 dropout=yes"]
+    "refused",
+    [
+        "dropout=yes",
+        "size.encoder=10 attention=dot",
+        "data=multi30k",
+        "-m seed=1,2 dropout=yes",
+        "-m seed=1,2 init_from=/nowhere",  # the jobs are started
+        "-m seed=1,2 init_from=/nowhere hydra.launcher.n_jobs=2",
+        "-m +table=tu2016_table1 init_from=/nowhere hydra.launcher.n_jobs=2",
+    ],
 )
 def test_a_refused_command_leaves_no_new_folder(refused, tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -476,6 +485,24 @@ def test_a_refused_command_keeps_what_the_user_made(kept, tmp_path, capfd, monke
     assert run.is_dir()
 
 
+@pytest.mark.parametrize("kept", ["a completed job", "a log with a traceback", "training"])
+def test_a_failed_sweep_keeps_what_its_jobs_leave(kept, tmp_path, capfd, monkeypatch):
+    def fail(sweep):
+        for number, job in enumerate(sweep.jobs):
+            job.folder.mkdir(parents=True)
+            (job.folder / ("metrics.csv" if kept == "training" else "train.log")).touch()
+            sweep.states[number] = "completed" if kept == "a completed job" and number else "failed"
+            sweep.errors[number] = f"lost{' (traceback: train.log)' if kept == 'a log with a traceback' else ''}"
+        sweep._write()
+
+    monkeypatch.setattr("nmt.launch.sweep.Sweep.run", fail)
+    folder = tmp_path / "sweep"
+    assert (
+        answer("train", "-m", "seed=1,2", f"hydra.sweep.dir={folder}", capture=capfd, monkeypatch=monkeypatch)[0] == 1
+    )
+    assert len(list(folder.glob("seed=*/*"))) == 2
+
+
 def test_an_unexpected_error_names_the_log_with_the_traceback(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("nmt.training.experiment.make_trainer", lambda *_: 1 / 0)
     arguments = ("size=tiny", "logger=none", "data.train.count=50", f"hydra.run.dir={tmp_path}")
@@ -488,6 +515,27 @@ def test_an_unexpected_error_names_the_log_with_the_traceback(tmp_path, capfd, m
         last,
     )
     assert "make_trainer" in (tmp_path / "train.log").read_text()
+    assert json.loads((tmp_path / "summary.json").read_text())["error"] == last.removeprefix("error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["data.target.tokenizer=moses"], "language rules of Moses: data.target.language=en"),
+        (
+            ["data.source.normalize=true", "data.target.tokenizer=moses", "data.target.language=de"],
+            "language rules of Moses: data.source.language=en data.target.language=de",
+        ),
+        ([], None),
+    ],
+)
+def test_a_run_names_its_language_rules_before_it_reads_text(arguments, line, tmp_path, capfd, monkeypatch):
+    texts = ("data=text", *(f"data.{key}=nowhere" for key in ("train.source", "train.target", "valid.source")))
+    arguments = (*texts, "data.valid.target=nowhere", *arguments, "size=tiny", f"hydra.run.dir={tmp_path}/run")
+    _, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    lines = stderr.split("\n")
+    assert [text for text in lines if "rules" in text] == [line] * bool(line)
+    assert "error: nowhere: no such file" in lines
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from code_blocks import find_blocks
 from commands import ROOT, TWO_STEPS, command
 
 from nmt import compare, load
@@ -122,6 +123,17 @@ def test_the_documentation_runs_as_it_stands(run, tmp_path, monkeypatch, capsys)
         exec(block, values)
     assert {path.name for path in tmp_path.iterdir()} >= {"alignment.png", "coverage.png", "compare.html", "compare.md"}
     assert "bleu" in capsys.readouterr().out
+
+
+def test_the_example_of_the_readme_runs(run, tmp_path, monkeypatch, capsys):
+    (program,) = (block.text for block in find_blocks(ROOT / "README.md") if block.language == "python")
+    folder = tmp_path / re.search(r'load\("(.*)"\)', program)[1]
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(run)
+    monkeypatch.chdir(tmp_path)
+    exec(program, {})
+    assert (tmp_path / "alignment.png").is_file()
+    assert re.search(r"-\d+\.\d+\n$", capsys.readouterr().out)
 
 
 def test_importing_the_package_does_not_import_torch():

@@ -6,7 +6,15 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from nmt.evaluation.bleu import VARIANTS, bleu_from_totals, bleu_variant, corpus_bleu, sentence_statistics, split_words
+from nmt.evaluation.bleu import (
+    VARIANTS,
+    bleu_from_totals,
+    bleu_variant,
+    corpus_bleu,
+    sentence_statistics,
+    split_words,
+    warn_of_low_bleu,
+)
 from nmt.evaluation.text_scores import score_text
 
 
@@ -29,6 +37,19 @@ def test_lowercase_and_tokenizer_change_the_score():
     assert scores["bleu"].score == pytest.approx(100)
     assert scores["ter"].score > 0
     assert "tok:13a" in scores["bleu"].signature
+
+
+def test_a_bleu_near_zero_names_likely_causes(caplog):
+    warn_of_low_bleu("test", 1.0)
+    assert not caplog.messages
+    warn_of_low_bleu("test", 0.996)
+    warn_of_low_bleu("valid", 0.0)
+    first, second = caplog.messages
+    assert first.startswith("test: BLEU 1.00, so hardly a word is right. Fix: train longer (trainer.max_epochs=…), ")
+    assert first.endswith(
+        "lines of data.tests.test.source and data.tests.test.target belong together and are not swapped"
+    )
+    assert "data.valid.source and data.valid.target" in second
 
 
 def test_every_hypothesis_needs_a_reference():

@@ -360,6 +360,17 @@ def test_the_baseline_can_be_a_system_named_as_in_the_table(tmp_path):
     assert [row["system"] for row in others["systems"]] == ["plain/long"]
 
 
+def test_the_baseline_can_be_a_row_of_a_papers_table_in_any_case(tmp_path):
+    for name, row, dropout in (("a", "GroundHog", 0.2), ("b", "Local-p", 0.5), ("c", "Local-p", 0.3)):
+        write_run(tmp_path / name, changes={"paper": {"rows": {"table1": row}}, "dropout": dropout})
+    for name in ("GroundHog", "groundhog", "A"):
+        assert compared(tmp_path, tmp_path, baseline=name)[2]["baseline"] == "a"
+    with pytest.raises(UserError, match=r"^baseline=local-p: names several systems. Fix: choose one of b, c$"):
+        compared(tmp_path, tmp_path, baseline="local-p")
+    with pytest.raises(UserError, match=r"choose one of a, GroundHog, b, Local-p, c \(did you mean GroundHog\?\)$"):
+        compared(tmp_path, tmp_path, baseline="groundhock")
+
+
 def test_each_score_has_a_better_direction(sweep, tmp_path):
     _, _, tables = compared(tmp_path, sweep)
     better = {score["name"]: score["better"] for score in tables["scores"]}

@@ -4,7 +4,8 @@ Runs are compared if their sources, their references and the signature of their 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -68,7 +69,7 @@ class ComparedSystems(NamedTuple):
 
 
 def find_systems(loaded: LoadedRuns, baseline: str | None) -> ComparedSystems:
-    """Group the runs that can be compared into systems; the baseline is a run's name or folder, or a system's name."""
+    """Group the runs that can be compared into systems; the baseline is a run or a system."""
     chosen = None if baseline is None else _find_baseline(str(baseline), loaded)
     comparable, others = _split_by_kind(loaded.runs, chosen)
     systems = _group(comparable)
@@ -86,26 +87,37 @@ def _find_baseline(baseline: str, loaded: LoadedRuns) -> EvaluatedRun:
             return run
     systems = _find_named_systems(loaded.runs)
     if baseline in systems:
-        return systems[baseline]
+        return systems[baseline].members[0]
     for run in loaded.runs:
         if baseline == remove_seed(run.name):
             return run
     for name, reason in loaded.left_out:
         if baseline == name or path.name == Path(name).name:
             raise UserError(f"baseline={baseline}: is not compared ({reason})")
-    names = [run.name for run in loaded.runs]
-    hint = did_you_mean(baseline, [*systems, *names])
-    raise UserError(f"baseline={baseline}: no such run. Fix: choose one of {list_first(names, 8)}{hint}")
+    return _find_shown_system(baseline, systems).members[0]
 
 
-def _find_named_systems(runs: Sequence[EvaluatedRun]) -> dict[str, EvaluatedRun]:
-    """Return the first run of each system, by the name of the system in the tables of its kind.
+def _find_shown_system(baseline: str, systems: Mapping[str, System]) -> System:
+    """Return the system with this name in a table, which may be that of a paper's row, in any case."""
+    shown = {name: [name, *system.members[0].settings.rows] for name, system in systems.items()}
+    named = [name for name, names in shown.items() if baseline.casefold() in map(str.casefold, names)]
+    if len(named) == 1:
+        return systems[named[0]]
+    if named:
+        raise UserError(f"baseline={baseline}: names several systems. Fix: choose one of {', '.join(named)}")
+    names = list(dict.fromkeys(chain.from_iterable(shown.values())))
+    choices = list_first(names, 8) + did_you_mean(baseline, names)
+    raise UserError(f"baseline={baseline}: no such run. Fix: choose one of {choices}")
+
+
+def _find_named_systems(runs: Sequence[EvaluatedRun]) -> dict[str, System]:
+    """Return the systems by their names in the tables of their kind.
 
     Systems of two kinds may have the same name, which then means the system of the more common kind.
     """
     kinds = Counter(map(_kind, runs)).most_common()
     groups = [_group([run for run in runs if _kind(run) == kind]) for kind, _ in reversed(kinds)]
-    return {system.name: system.members[0] for systems in groups for system in systems}
+    return {system.name: system for systems in groups for system in systems}
 
 
 def _kind(run: EvaluatedRun) -> tuple[str, str | None]:

@@ -91,6 +91,13 @@ class RunSettings:
         return name == "valid" or (isinstance(tests, Mapping) and name in tests)
 
     @property
+    def rows(self) -> list[str]:
+        """The names of the rows that it makes in the paper's tables."""
+        paper = self.config.get("paper")
+        rows = paper.get("rows") if isinstance(paper, Mapping) else None
+        return [str(row) for row in rows.values()] if isinstance(rows, Mapping) else []
+
+    @property
     def _data(self) -> Mapping[str, Any]:
         data = self.config.get("data")
         return data if isinstance(data, Mapping) else {}
