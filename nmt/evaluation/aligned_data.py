@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nmt.data.aligner import ALIGNER, WordLinks, link_pairs
 from nmt.data.datamodule import TranslationData
@@ -12,8 +12,16 @@ from nmt.data.parallel_text import Pairs, Sides
 from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.word_alignments import Gold, Links, format_gold
 from nmt.evaluation.alignment_error import link_scores
-from nmt.evaluation.attention_alignment import map_words
+from nmt.evaluation.attention_alignment import check_positions, map_words
 from nmt.system.files import atomic_write, write_json
+
+
+class GoldPair(NamedTuple):
+    """The gold links of a pair, and for each side the parts of its words: (model words, words of the links)."""
+
+    gold: Gold
+    parts: Sides
+
 
 METHODS = {
     "forward": lambda links: links.forward,
@@ -34,16 +42,18 @@ def align_data(data: TranslationData, folder: Path, *, samplers: int, seed: int)
     figures = {}
     with data.hint_at_missing_files(), PreprocessPool(data.preprocessing) as pool:
         texts = data.texts()
+        tests = {
+            key: read_gold_words(text, data.preprocessing) for key, text in texts.items() if key.startswith("tests.")
+        }
         pairs = chain.from_iterable(map(pool.preprocess, texts.values()))
         aligned = (links for *_, links in link_pairs(pairs, samplers=samplers, seed=seed))
         for key, text in texts.items():
             links = _write_links(folder / f"{key}.links", text, aligned)
-            gold = text.gold() if key.startswith("tests.") else None
-            if gold is None:
-                figures[key] = count_links(links)
-            else:
+            if gold := tests.get(key):
                 links = list(links)
-                figures[key] = count_links(links) | {"scores": score_methods(links, text, gold, data.preprocessing)}
+                figures[key] = count_links(links) | {"scores": score_methods(links, gold)}
+            else:
+                figures[key] = count_links(links)
     about = {"aligner": ALIGNER, "samplers": samplers, "seed": seed, "texts": figures}
     write_json(folder / "about.json", about)
     return about
@@ -71,15 +81,20 @@ def count_links(aligned: Iterable[WordLinks]) -> dict[str, float]:
     return counts | {"agreement": 200 * counts["sure"] / both if both else 0.0}
 
 
-def score_methods(
-    aligned: Sequence[WordLinks], text: Pairs, gold: Sequence[Gold], preprocessing: Sides
-) -> dict[str, dict[str, float]]:
+def read_gold_words(text: Pairs, preprocessing: Sides) -> list[GoldPair]:
+    """Return the gold links of each pair of a text, and what its words are in the model; nothing without gold."""
+    pairs = []
+    for number, (pair, gold) in enumerate(zip(text, text.gold() or [], strict=False), start=1):
+        sides = zip(pair, preprocessing, strict=True)
+        parts = Sides(*(map_words(number, line, side, text.alignments_words) for line, side in sides))
+        check_positions(number, gold, (parts.target.shape[1], parts.source.shape[1]))
+        pairs.append(GoldPair(gold, parts))
+    return pairs
+
+
+def score_methods(aligned: Sequence[WordLinks], pairs: Sequence[GoldPair]) -> dict[str, dict[str, float]]:
     """Return the scores of each direction, and of each way to join both, against gold links."""
-    words = text.alignments_words
-    parts = [
-        Sides(*(map_words(number, line, side, words) for line, side in zip(pair, preprocessing, strict=True)))
-        for number, pair in enumerate(text, start=1)
-    ]
+    gold, parts = zip(*pairs, strict=True)
     return {
         name: link_scores(list(map(_to_gold_words, map(method, aligned), parts)), gold)
         for name, method in METHODS.items()

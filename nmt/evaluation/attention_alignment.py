@@ -50,12 +50,13 @@ def score_forced_alignments(
         if translation is not None:
             attention = translation.alignment[:-1, : len(source)]
         weights.append(to_whitespace_words(attention, source, target))
-        _check_positions(number, links, weights[-1])
+        check_positions(number, links, weights[-1].shape)
     return score_alignments(weights, gold, threshold)
 
 
-def _check_positions(number: int, gold: Gold, weights: np.ndarray) -> None:
-    target_words, source_words = weights.shape
+def check_positions(number: int, gold: Gold, shape: tuple[int, int]) -> None:
+    """Refuse a link beyond the (target words, source words) of a pair."""
+    target_words, source_words = shape
     for source, target in gold.possible:
         if source >= source_words or target >= target_words:
             raise DataError(

@@ -38,4 +38,4 @@ def test_the_error_of_the_aligner_is_printed_for_a_test_set_with_gold_links(caps
     _, train, news, forward = (line.split() for line in capsys.readouterr().out.splitlines())
     assert train == ["train", "2,000", "30", "40", "81.3", "%"]
     assert news[0] == "tests.news"
-    assert forward == "tests.news, forward: aer 20.0 precision 70.0 recall 80.0".split()
+    assert " ".join(forward) == "tests.news, forward: aer 20.0 precision 70.0 recall 80.0"
