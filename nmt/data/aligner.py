@@ -77,6 +77,12 @@ def link_pairs(
     """
     if not is_importable("thot"):
         raise UserError(f"no aligner is installed. Fix: pip install {ALIGNER}")
+    return _link_pairs(pairs, samplers, seed)  # a generator, which would check only when it is read
+
+
+def _link_pairs(
+    pairs: Iterable[tuple[str, str]], samplers: int, seed: int
+) -> Iterator[tuple[list[str], list[str], WordLinks]]:
     with tempfile.TemporaryDirectory(prefix="aligner_") as name:
         folder = Path(name)
         words = _write_ids(pairs, folder)
