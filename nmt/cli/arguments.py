@@ -14,6 +14,8 @@ from nmt.config.schema import find_misfit, load_defaults
 from nmt.config.user_dir import add_user_dir
 from nmt.errors import ConfigurationError
 
+HELP = {"-h", "--help", "help"}
+
 
 def read_arguments(
     command: str, arguments: list[str], usage: str, *, takes_data: bool = False
@@ -52,7 +54,8 @@ def read_arguments(
             raise ConfigurationError(problem)
     if settings.user_dir is not None or "user_dir=" in arguments:
         settings.user_dir = str(add_user_dir(settings.user_dir or ""))
-    for key in defaults.keys() & load_defaults("search").keys() - given.keys():
+    search = load_defaults("search").keys()
+    for key in search - given.keys() if search <= defaults.keys() else ():
         settings[key] = None  # because the run decides it
     return settings, data_overrides
 
@@ -67,6 +70,6 @@ def _explain_plain(argument: str) -> str:
 
 def exit_after_help(arguments: list[str], usage: str) -> None:
     """Print the usage and exit if the arguments ask for help."""
-    if {"-h", "--help", "help"} & set(arguments):
+    if HELP & set(arguments):
         print(usage.strip())
         sys.exit(0)

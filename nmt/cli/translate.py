@@ -32,6 +32,7 @@ from nmt.cli.run_arguments import name_runs, split_runs
 from nmt.data.text_files import open_text
 from nmt.errors import ConfigurationError, require_packages
 from nmt.system.files import dump_json
+from nmt.system.progress_bar import make_progress_bar
 from nmt.translate.alignment import format_pharaoh, link_words
 from nmt.translate.input_lines import add_prefixes, decode_lines
 from nmt.translate.loading import build_search, load_translator
@@ -54,7 +55,7 @@ def translate(settings: DictConfig, standard_input: BinaryIO, standard_output: T
     with ExitStack() as stack:
         source, name = _open_input(settings, standard_input)
         output = stack.enter_context(open_output(path)) if path else standard_output
-        progress = stack.enter_context(_make_progress_bar())
+        progress = stack.enter_context(make_progress_bar(" lines"))
         # on a terminal, translate each line as soon as it is typed
         batch_size, read_ahead = (1, 1) if source.isatty() else (settings.batch_size, READ_AHEAD)
         translated = translator.translate_lines(
@@ -80,12 +81,6 @@ def _open_input(settings: DictConfig, standard_input: BinaryIO) -> tuple[BinaryI
     if settings.input is None:
         return standard_input, "standard input"
     return open_text(Path(str(settings.input))), str(settings.input)
-
-
-def _make_progress_bar() -> tqdm:
-    """Return a progress bar on standard error, shown only if translating takes longer than some seconds."""
-    seconds = 1 if sys.stderr.isatty() else 30
-    return tqdm(unit=" lines", file=sys.stderr, delay=5, mininterval=seconds, miniters=1, dynamic_ncols=True)
 
 
 def _report_long_line(number: int, line: TranslatedLine, longest: int) -> None:

@@ -145,6 +145,12 @@ class TranslationData(LightningDataModule):
             )
         return name, self._read(f"tests.{name}", self.tests[name])
 
+    def texts(self) -> dict[str, Pairs]:
+        """Return the readers of all texts by their keys: `train`, `valid`, and `tests.NAME` for each test set."""
+        files = {"train": self.train_files, "valid": self.valid_files}
+        files |= {f"tests.{name}": arguments for name, arguments in self.tests.items()}
+        return {key: self._read(key, arguments) for key, arguments in files.items()}
+
     def train_dataloader(self) -> BatchLoader:
         """Return the batches of the training text."""
         lists = self.candidate_lists()

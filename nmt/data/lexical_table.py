@@ -1,55 +1,15 @@
-"""The lexical table: translations of source words, learned from sentence pairs by eflomal (Östling and Tiedemann 2016).
-
-The aligner (package sil-thot) gets ids instead of words, because it gives some words a special meaning. It runs in
-a separate process with one thread, because with more threads the order of its sums changes from run to run.
-Text streams through files. The aligner holds all of it in memory, about 0.6 KB a pair of captions.
-"""
+"""The lexical table: translations of source words, learned from the links of an aligner."""
 
 import gzip
-import os
 import re
-import subprocess
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from nmt.data.aligner import link_pairs
 from nmt.data.text_files import ARCHIVE_ERRORS, LineTooLongError, open_text, read_bounded_lines
-from nmt.errors import DataError, UserError, is_importable
+from nmt.errors import DataError
 from nmt.system.files import atomic_write
-
-ALIGNER = "sil-thot==3.5.3"
-
-# benchmarks/aligners.py compares ways to link words and to count links; this one was best.
-ALIGN = """
-import os
-import sys
-from thot import alignment
-
-parent = os.getppid()
-
-def train(source, target):
-    model = alignment.EflomalAlignmentModel()
-    model.num_samplers = 1
-    model.emit_training_alignments = True
-    model.read_sentence_pairs(source, target)
-    model.start_training()
-    for _ in range(model.scheduled_iterations):
-        model.train()
-        if os.getppid() != parent:
-            sys.exit("the process that waited for the links was killed")
-    model.end_training()
-    return model
-
-source, target, links = sys.argv[1:]
-both = alignment.SymmetrizedAlignmentModel(train(source, target), train(target, source))
-both.heuristic = alignment.SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
-with open(links, "w") as out:
-    for number in range(both.num_sentence_pairs):
-        matrix = both.get_training_alignment(number)[1].to_numpy()
-        out.write(" ".join(f"{i}-{j}" for i, j in zip(*matrix.nonzero())) + "\\n")
-"""
 
 MAX_TRANSLATIONS = 1000  # of a word in a file, because each is compared with all before it
 ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
@@ -111,70 +71,21 @@ def learn_lexical_table(
         keep: How many translations of a word are kept.
         minimum_probability: Less probable translations are dropped.
     """
-    if not is_importable("thot"):
-        raise UserError(f"no aligner (extra: align) is installed. Fix: pip install {ALIGNER}")
-    with tempfile.TemporaryDirectory(prefix="word_table_") as name:
-        folder = Path(name)
-        words = _write_ids(pairs, folder)
-        _align(folder)
-        counts = _count_links(folder)
+    counts: dict[str, Counter] = {}
+    for source, target, links in link_pairs(pairs):
+        for i, j in links.joined:
+            counts.setdefault(source[i], Counter())[target[j]] += 1
     frequency: Counter = Counter()  # of target words
     for links in counts.values():
         frequency.update(links)
-    entries = {
-        words[source]: _best(links, frequency, words, keep, minimum_probability) for source, links in counts.items()
-    }
+    entries = {word: _best(links, frequency, keep, minimum_probability) for word, links in counts.items()}
     return LexicalTable({source: translations for source, translations in entries.items() if translations})
 
 
-def _write_ids(pairs: Iterable[tuple[str, str]], folder: Path) -> list[str]:
-    """Write the aligner's input, a file for each side; return the words in the order of their ids."""
-    ids: dict[str, int] = {}
-    empty = True
-    with open(folder / "source", "w") as sources, open(folder / "target", "w") as targets:
-        for pair in pairs:
-            source, target = ([ids.setdefault(word, len(ids)) for word in _split(side)] for side in pair)
-            if source and target:
-                empty = False
-                print(*source, file=sources)
-                print(*target, file=targets)
-    if empty:
-        raise DataError("no pair has words on both sides: there is nothing to learn translations from")
-    return list(ids)
-
-
-def _split(sentence: str) -> list[str]:
-    """Split at spaces only, because a word may contain other white space."""
-    return [word for word in sentence.split(" ") if word]
-
-
-def _align(folder: Path) -> None:
-    files = [str(folder / name) for name in ("source", "target", "links")]
-    command = [sys.executable, "-c", ALIGN, *files]
-    done = subprocess.run(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
-    if done.returncode:
-        message = done.stderr.strip().rpartition("\n")[2] or "no message; perhaps there was too little memory"
-        raise UserError(f"the aligner {ALIGNER} ended with status {done.returncode}: {message}")
-
-
-def _count_links(folder: Path) -> dict[int, Counter]:
-    """Count how often each target word is linked to each source word."""
-    counts: dict[int, Counter] = {}
-    with open(folder / "source") as sources, open(folder / "target") as targets, open(folder / "links") as links:
-        for *sides, line in zip(sources, targets, links, strict=True):
-            source, target = ([int(word) for word in side.split()] for side in sides)
-            for link in line.split():
-                i, j = map(int, link.split("-"))
-                counts.setdefault(source[i], Counter())[target[j]] += 1
-    return counts
-
-
-def _best(
-    links: Counter, frequency: Counter, words: list[str], keep: int, minimum_probability: float
-) -> list[tuple[str, float]]:
+def _best(links: Counter, frequency: Counter, keep: int, minimum_probability: float) -> list[tuple[str, float]]:
     total = links.total()
     # Among equal counts the rarer word comes first, because a frequent word has many links by chance.
-    ranked = sorted((-count, frequency[target], words[target]) for target, count in links.items())[:keep]
+    ranked = sorted((-count, frequency[target], target) for target, count in links.items())[:keep]
     # Rounded as in `save`, so that a loaded table equals the saved one.
     shares = [(word, float(f"{-count / total:.5g}")) for count, _, word in ranked]
     return [(word, share) for word, share in shares if share >= minimum_probability]

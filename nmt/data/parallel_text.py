@@ -33,6 +33,7 @@ class Pairs:
     """Sentence pairs that can be read any number of times: the interface of every reader."""
 
     blank = 0  # blank pairs skipped in the last pass
+    alignments_words = "text"  # the words that the gold alignments count; see `FilePairs`
 
     def __iter__(self) -> Iterator[SentencePair]:
         raise NotImplementedError
@@ -53,6 +54,10 @@ class Pairs:
         """Return the gold word alignment of each pair, if there is one."""
         return None
 
+    def kept_lines(self) -> Iterator[bool]:
+        """Yield for each line of the text whether `__iter__` yields it."""
+        return (True for _ in self)
+
 
 class FilePairs(Pairs):
     """Sentence pairs of two files: line i of one is the translation of line i of the other.
@@ -66,6 +71,8 @@ class FilePairs(Pairs):
         count: Only so many first lines are read; None: all.
         alignments: A file of gold links, a line a pair: `i-j` is sure, `ipj` possible.
         alignments_base: The first position in `alignments`: 0 or 1.
+        alignments_words: The words that the links of a test set count: `text`, between the blanks of the text, or
+            `preprocessed`, those that the model sees. Links of the training text always count the latter.
         references: Files of further translations, each with a line for every pair, for validation and test sets.
     """
 
@@ -78,16 +85,20 @@ class FilePairs(Pairs):
         count: int | None = None,
         alignments: str | Sequence[str] | None = None,
         alignments_base: int = 1,
+        alignments_words: str = "text",
         references: str | Sequence[str] = (),
     ):
         if empty_side not in ("error", "drop"):
             raise DataError(f"data.reader.empty_side={empty_side}: unknown value. Fix: choose error or drop")
+        if alignments_words not in ("text", "preprocessed"):
+            raise ValueError(f"alignments_words={alignments_words}: unknown value. Fix: choose text or preprocessed")
         if count is not None and not (isinstance(count, int) and count > 0):
             raise ValueError(f"count={count}: must be at least 1")
         self.source, self.target = list_files("source", source), list_files("target", target)
         _check_partners(self.source, self.target)
         self.empty_side, self.count, self.alignments_base = empty_side, count, alignments_base
         self.alignments = list_files("alignments", alignments) if alignments else []
+        self.alignments_words = alignments_words
         self.references = list_files("references", references) if references else []
 
     def places(self) -> list[Place]:
@@ -122,6 +133,10 @@ class FilePairs(Pairs):
         pairs = map(Sides, self.source, self.target)
         return islice(chain.from_iterable(map(_read_pair_of_files, pairs)), self.count)
 
+    def kept_lines(self) -> Iterator[bool]:
+        """Yield for each line of the text whether it has words on both sides."""
+        return (bool(source and target) for _, _, source, target in self._read_lines())
+
     def further_references(self) -> list[list[str]]:
         """Read the files of further translations."""
         return [self._read_beside([file], read_lines, "translation") for file in self.references]
@@ -139,7 +154,7 @@ class FilePairs(Pairs):
     ) -> list[LineContent]:
         """Read files with a line for each pair, and keep the lines of the pairs that `__iter__` yields."""
         lines = list(islice(chain.from_iterable(map(read, files)), self.count))
-        kept = [bool(source and target) for _, _, source, target in self._read_lines()]
+        kept = list(self.kept_lines())
         if len(lines) != len(kept):
             names, targets = (" + ".join(map(str, paths)) for paths in (files, self.target))
             raise DataError(

@@ -31,6 +31,14 @@ def read_gold(line: str, base: int = 1) -> Gold:
     return Gold({link for link, kind in links if kind == "-"}, {link for link, _ in links})
 
 
+def format_gold(gold: Gold, base: int = 1) -> str:
+    """Write links as `read_gold` reads them, in the order of their positions."""
+    return " ".join(
+        f"{source + base}{'-' if (source, target) in gold.sure else 'p'}{target + base}"
+        for source, target in sorted(gold.possible)
+    )
+
+
 def read_gold_file(path: Path, base: int) -> Iterator[Gold]:
     """Yield the gold alignment of each line."""
     for number, line in enumerate(read_lines(path), start=1):

@@ -31,27 +31,32 @@ def score_forced_alignments(
     *,
     batch_size: int = 64,
     aligned_word: str = "predicted",
+    words: str = "text",
 ) -> AlignmentScores:
-    """Score the attention of forced decoding; a source that preprocessing leaves empty has no attention."""
+    """Score the attention of forced decoding; a source that preprocessing leaves empty has no attention.
+
+    `words` are those that the gold links count: `text` or `preprocessed`.
+    """
     if len(gold) != len(pairs):
         raise DataError(f"{len(gold)} lines of alignments for {len(pairs)} pairs. Fix: give one line for each pair")
     weights = []
     scored = score_translations(translator, iter(pairs), batch_size=batch_size, aligned_word=aligned_word)
     for number, (pair, translation, links) in enumerate(zip(pairs, scored, gold, strict=True), start=1):
         source, target = (
-            count_shared_letters(number, text, language.preprocessing)
+            map_words(number, text, language.preprocessing, words)
             for text, language in zip(pair, translator.languages, strict=True)
         )
         attention = np.zeros((len(target), len(source)))
         if translation is not None:
             attention = translation.alignment[:-1, : len(source)]
         weights.append(to_whitespace_words(attention, source, target))
-        _check_positions(number, links, weights[-1])
+        check_positions(number, links, weights[-1].shape)
     return score_alignments(weights, gold, threshold)
 
 
-def _check_positions(number: int, gold: Gold, weights: np.ndarray) -> None:
-    target_words, source_words = weights.shape
+def check_positions(number: int, gold: Gold, shape: tuple[int, int]) -> None:
+    """Refuse a link beyond the (target words, source words) of a pair."""
+    target_words, source_words = shape
     for source, target in gold.possible:
         if source >= source_words or target >= target_words:
             raise DataError(
@@ -92,6 +97,13 @@ def extract_links(weights: np.ndarray, threshold: float | None) -> Links:
     if threshold is None:
         return set(link_words(weights))
     return {(int(source), int(target)) for target, source in zip(*np.nonzero(weights >= threshold), strict=True)}
+
+
+def map_words(number: int, line: str, preprocessing: Preprocessing, words: str) -> np.ndarray:
+    """Return (model words, words of the gold links): above 0 where a word of the model is a part of the other."""
+    if words == "preprocessed":
+        return np.eye(len(preprocessing(line).split()))
+    return count_shared_letters(number, line, preprocessing)
 
 
 def count_shared_letters(number: int, line: str, preprocessing: Preprocessing) -> np.ndarray:

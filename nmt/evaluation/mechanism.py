@@ -37,10 +37,11 @@ def compute_figures(translations: Sequence[Translation], links: Sequence[np.ndar
 
 
 def count_gold_links(test: TestSet, translations: Sequence[Translation]) -> Iterator[np.ndarray | None]:
-    """Yield the number of gold links of each source word; None if there is no gold, or if the model splits words."""
+    """Yield the number of gold links of each source word; None if there is no gold, or if it has other words."""
+    is_split = test.alignments_words == "text"  # at blanks, and perhaps otherwise by the model
     for number, (pair, translation) in enumerate(zip(test.pairs, translations, strict=True)):
         words = translation.word_alignment().shape[1]
-        if test.gold is None or len(pair.source.split()) != words:
+        if test.gold is None or (is_split and len(pair.source.split()) != words):
             yield None
         else:
             yield np.bincount([source for source, _ in test.gold[number].possible], minlength=words)

@@ -61,6 +61,7 @@ def write_results(
         _write_lines(draft / "links.txt", links)
         if alignments:
             _write_lines(draft / FORCED_LINKS, (format_pharaoh(sorted(links)) for links in alignments.links))
+        if alignments and test.alignments_words == "text":  # because a comparison draws them between these words
             gold = [mark_gold(*pair) for pair in zip(test.gold, (one.shape for one in alignments.weights), strict=True)]
             _write_named_arrays(draft / FORCED_ALIGNMENTS, {"weights": alignments.weights, "gold": gold})
         _write_lines(draft / "sentences.jsonl", map(_to_json, test.pairs, references, translated.translations))

@@ -110,7 +110,7 @@ def _score_alignments(
 ) -> AlignmentScores | None:
     if test.gold is None:
         return None
-    how = {"batch_size": settings.batch_size, "aligned_word": search.aligned_word}
+    how = {"batch_size": settings.batch_size, "aligned_word": search.aligned_word, "words": test.alignments_words}
     return score_forced_alignments(translator, test.pairs, test.gold, settings.link_threshold, **how)
 
 

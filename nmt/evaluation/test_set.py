@@ -23,6 +23,7 @@ class TestSet(NamedTuple):
     references: list[list[str]]  # the target side, then further translations
     gold: list[Gold] | None
     blank: int  # pairs dropped because a side is blank
+    alignments_words: str = "text"  # the words that `gold` counts: `text` or `preprocessed`
 
 
 def read_test_set(data: TranslationData) -> TestSet:
@@ -32,7 +33,7 @@ def read_test_set(data: TranslationData) -> TestSet:
         pairs = list(reader)
         blank = reader.blank
         references = [[pair.target for pair in pairs], *reader.further_references()]
-        return TestSet(name, pairs, references, reader.gold(), blank)
+        return TestSet(name, pairs, references, reader.gold(), blank, reader.alignments_words)
 
 
 def check_data_overrides(data_overrides: list[str]) -> None:

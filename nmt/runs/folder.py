@@ -124,7 +124,7 @@ def _are_current(folder: Path, evaluation: str, test: str | None, unknown: str, 
 def changes_of_test(test: str | None, data_overrides: Iterable[str]) -> list[str]:
     """Return the `data.` overrides of evaluate.py that change the sentences or references of a test set."""
     section = f"data.tests.{test}" if name_of_test(test) != "valid" else "data.valid"
-    alignments = (f"{section}.alignments", f"{section}.alignments_base")
+    alignments = [f"{section}.alignments{part}" for part in ("", "_base", "_words")]
     return [
         override
         for override in data_overrides

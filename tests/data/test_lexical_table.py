@@ -9,7 +9,7 @@ import sys
 import pytest
 from commands import ROOT
 
-from nmt.data import lexical_table
+from nmt.data import aligner
 from nmt.data.lexical_table import LexicalTable, learn_lexical_table
 from nmt.errors import DataError, UserError
 
@@ -71,7 +71,7 @@ def test_the_same_text_gives_the_same_bytes(tmp_path):
 
 
 def test_failure_of_the_aligner_is_reported(monkeypatch):
-    monkeypatch.setattr(lexical_table, "ALIGN", "raise MemoryError('too much')")
+    monkeypatch.setattr(aligner, "ALIGN", "raise MemoryError('too much')")
     with pytest.raises(UserError, match=r"sil-thot==.* ended with status 1: MemoryError: too much"):
         learn_lexical_table([("a", "x")])
 

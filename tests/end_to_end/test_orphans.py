@@ -139,4 +139,4 @@ def test_the_aligner_ends_with_its_command(tmp_path, number):
         assert process.wait(10) == (-number if number == signal.SIGKILL else 128 + number)
     aligner = int((tmp_path / "aligner").read_text())
     wait_until(lambda: not is_alive(aligner), 5)
-    assert list((tmp_path / "tmp").glob("word_table_*")) == [] or number == signal.SIGKILL
+    assert list((tmp_path / "tmp").glob("aligner_*")) == [] or number == signal.SIGKILL
