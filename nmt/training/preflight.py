@@ -17,7 +17,6 @@ from pytorch_lightning import Trainer
 from nmt.config.diff import flatten_settings
 from nmt.config.explain import explain_construction_error
 from nmt.config.resolvers import starts_from_pretrained
-from nmt.data.moses_internals import list_moses_languages
 from nmt.data.named_files import Place
 from nmt.data.parallel_text import SIDES
 from nmt.data.preprocessing import languages_of_country
@@ -206,17 +205,23 @@ def _check_rates(config: DictConfig) -> None:
 
 
 def _check_languages(data: DictConfig) -> None:
-    """Refuse the code of a country in place of a language, and warn of a language that Moses does not know."""
-    languages = list_moses_languages()
     for side in SIDES:
-        settings, key = data[side], f"data.{side}.language={data[side].language}"
-        if settings.language in languages or (settings.tokenizer == "none" and not settings.normalize):
-            continue
-        if spoken := languages_of_country(settings.language):
-            fix = f"data.{side}.language={'|'.join(spoken)}"
-            raise ConfigurationError(f"{key}: is the code of a country, not of a language. Fix: {fix}")
-        hint = did_you_mean(settings.language, languages)
-        log.warning("%s: Moses has no rules for it%s; the text is split as English", key, hint)
+        if data[side].tokenizer != "none" or data[side].normalize:
+            _check_language(f"data.{side}.language", data[side].language)
+
+
+def _check_language(key: str, language: str) -> None:
+    """Refuse the code of a country in place of a language, and warn of a language that Moses does not know."""
+    from nmt.data.moses_internals import list_moses_languages  # here, because other text needs no sacremoses
+
+    languages = list_moses_languages()
+    if language in languages:
+        return
+    if spoken := languages_of_country(language):
+        fix = f"{key}={'|'.join(spoken)}"
+        raise ConfigurationError(f"{key}={language}: is the code of a country, not of a language. Fix: {fix}")
+    hint = did_you_mean(language, languages)
+    log.warning("%s=%s: Moses has no rules for it%s; the text is split as English", key, language, hint)
 
 
 def _check_model(config: DictConfig) -> None:
