@@ -11,12 +11,11 @@ imports only the standard library.
 import argparse
 import json
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 from joeynmt_peer import FILES, JOEY, joey_config, train_in_peer
-from peers import search_figures
+from peers import choose_clock, search_figures
 
 JOEY = replace(JOEY, script="joeynmt_search")
 
@@ -38,6 +37,7 @@ def search_in_peer(settings: Path, beams: list[int], threads: int, answers: Path
     from joeynmt.prediction import predict, prepare
 
     torch.set_num_threads(threads)
+    clock = choose_clock(threads)
     cfg = json.loads(settings.read_text())
     cfg["testing"]["load_model"] = cfg["load_model"] = str(Path(cfg["model_dir"]) / "best.ckpt")
     args = parse_global_args(cfg, rank=0, mode="test")
@@ -46,9 +46,9 @@ def search_in_peer(settings: Path, beams: list[int], threads: int, answers: Path
     def translate(beam: int) -> tuple[float, list]:
         test.reset_indices(random_subset=-1)
         options = args.test._replace(beam_size=beam)
-        started = time.perf_counter()
+        started = clock()
         _, _, hypotheses, *_ = predict(model, test, args.device, args.n_gpu, args=options, autocast=args.autocast)
-        return time.perf_counter() - started, hypotheses
+        return clock() - started, hypotheses
 
     translate(1)
     figures = {}

@@ -15,11 +15,10 @@ import json
 import shutil
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
-from peers import Peer, measure_second_half, record_updates, search_figures
+from peers import Peer, choose_clock, measure_second_half, record_updates, search_figures
 
 VERSION = "3.5.1"
 BATCH = 80
@@ -117,14 +116,15 @@ def search_in_peer(configuration: Path, threads: int, beams: list[int], answers:
     import torch
 
     torch.set_num_threads(threads)
+    clock = choose_clock(threads)
     engine = load_engine(configuration)
 
     def translate(beam: int) -> tuple[float, list[str]]:
         engine.translator.beam_size = beam
         engine.translator.sample_from_topk = int(beam == 1)  # sampling from the best word, which is greedy search
-        started = time.perf_counter()
+        started = clock()
         _, translations = engine.infer_file()
-        return time.perf_counter() - started, [best[0] for best in translations]
+        return clock() - started, [best[0] for best in translations]
 
     translate(1)
     figures = {}

@@ -17,6 +17,7 @@ from nmt.config.schema import check_composed_config, check_overrides
 from nmt.config.user_dir import add_configured_user_dir, add_typed_user_dir
 from nmt.runs.job import IS_JOB
 from nmt.runs.stored_overrides import repeat_run
+from nmt.system.garbage_collection import pause_garbage_collection
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="config")
@@ -27,7 +28,8 @@ def train_composed(config: DictConfig) -> float | None:
         add_configured_user_dir(config, overrides)
         check_overrides(overrides)
         check_composed_config(config)
-        from nmt.training.experiment import train  # here, because torch and Lightning take seconds to import
+        with pause_garbage_collection():
+            from nmt.training.experiment import train  # here, because torch and Lightning take seconds to import
 
         return train(config)
 

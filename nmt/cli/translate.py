@@ -32,14 +32,17 @@ from nmt.cli.run_arguments import name_runs, split_runs
 from nmt.data.text_files import open_text
 from nmt.errors import ConfigurationError, require_packages
 from nmt.system.files import dump_json
+from nmt.system.garbage_collection import pause_garbage_collection
 from nmt.system.progress_bar import make_progress_bar
-from nmt.translate.alignment import format_pharaoh, link_words
-from nmt.translate.input_lines import add_prefixes, decode_lines
-from nmt.translate.loading import build_search, load_translator
-from nmt.translate.nbest import format_nbest_line
-from nmt.translate.output_file import check_output, open_output
-from nmt.translate.text_translator import READ_AHEAD, TranslatedLine, Translation
-from nmt.translate.unknown_words import make_replacer
+
+with pause_garbage_collection():  # because these import torch
+    from nmt.translate.alignment import format_pharaoh, link_words
+    from nmt.translate.input_lines import add_prefixes, decode_lines
+    from nmt.translate.loading import build_search, load_translator
+    from nmt.translate.nbest import format_nbest_line
+    from nmt.translate.output_file import check_output, open_output
+    from nmt.translate.text_translator import READ_AHEAD, TranslatedLine, Translation
+    from nmt.translate.unknown_words import make_replacer
 
 FORMATS = ("text", "json")
 

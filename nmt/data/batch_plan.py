@@ -11,7 +11,7 @@ import numpy as np
 from nmt.data.parallel_text import Sides
 from nmt.errors import ConfigurationError
 
-BLOCK = 1 << 20  # sentences whose lengths are in memory at once
+BLOCK = 1 << 18  # sentences whose lengths are in memory at once
 
 Lengths = Callable[[np.ndarray], np.ndarray]  # sentences to one number of words each
 

@@ -27,7 +27,7 @@ def test_a_missing_aligner_is_one_line_that_names_the_package(capfd, monkeypatch
     monkeypatch.setattr("nmt.data.aligner.is_importable", lambda module: False)
     arguments = (f"output={tmp_path}/links", "data.train.count=9")
     status, stderr = answer("align", *arguments, capture=capfd, monkeypatch=monkeypatch)
-    assert (status, stderr) == (1, "error: no aligner is installed. Fix: pip install sil-thot==3.5.3\n")
+    assert (status, stderr) == (1, "error: no aligner (extra: align) is installed. Fix: pip install sil-thot==3.5.3\n")
     assert list(tmp_path.iterdir()) == []
 
 
