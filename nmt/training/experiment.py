@@ -67,6 +67,7 @@ from nmt.training.resume import (
     refuse_working_directory,
 )
 from nmt.training.run_summary import RunSummary, StartOfTraining, keep_summary
+from nmt.training.stopped_ranks import StoppedRanks
 from nmt.training.transfer import initialize_from
 from nmt.training.wandb_run import WandbRun
 
@@ -155,7 +156,7 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     config = plan.config
     loggers = make_loggers(config.logger)
     start = StartOfTraining(summary)
-    trainer = make_trainer(config, plan.folder, loggers, start, LockGuard(lock))
+    trainer = make_trainer(config, plan.folder, loggers, start, LockGuard(lock), StoppedRanks())
     check_ranks(config, trainer)
     data = hydra.utils.instantiate(config.data)
     if config.repeats:
