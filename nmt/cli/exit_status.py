@@ -1,5 +1,6 @@
 """End a command: an error as one line on standard error, and an exit status."""
 
+import codecs
 import functools
 import logging
 import os
@@ -64,8 +65,9 @@ def _open_closed_streams() -> None:
 
 def _check_utf8() -> None:
     """Refuse texts or names that are not UTF-8, because a run would fail when it first writes one."""
-    encodings = {sys.getfilesystemencoding(), sys.stdout.encoding, sys.stderr.encoding}
-    if others := {encoding.lower() for encoding in encodings} - {"utf-8"}:
+    streams = filter(None, (sys.stdout.encoding, sys.stderr.encoding))  # a stream in memory has none
+    encodings = {codecs.lookup(encoding).name for encoding in (sys.getfilesystemencoding(), *streams)}
+    if others := encodings - {"utf-8"}:
         raise ConfigurationError(
             f"the locale or PYTHONIOENCODING: text is {', '.join(sorted(others))} here, and must be UTF-8. "
             "Fix: unset PYTHONIOENCODING; export PYTHONUTF8=1"

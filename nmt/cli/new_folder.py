@@ -48,12 +48,13 @@ def _refuse_links(key: str, folder: Path) -> None:
 
     Its subfolders may be links, except .hydra, because checkpoints are often kept on another disk.
     """
-    files = [path for path in folder.glob("*") if not path.is_dir()]
-    for path in (folder / COMPOSITION, *folder.glob(f"{COMPOSITION}/*"), *files):
-        try:
-            inside(folder, path.relative_to(folder))
-        except UnreadableError as error:  # exits, because Hydra turns errors of callbacks into warnings
-            sys.exit(make_printable(f"error: {key}={folder}: {error}"))
+    for place in (folder, folder / CHECKPOINTS):
+        files = [path for path in place.glob("*") if not path.is_dir()]
+        for path in (place / COMPOSITION, *place.glob(f"{COMPOSITION}/*"), *files):
+            try:
+                inside(place, path.relative_to(place))
+            except UnreadableError as error:  # exits, because Hydra turns errors of callbacks into warnings
+                sys.exit(make_printable(f"error: {key}={place}: {error}"))
 
 
 def remove_new_folders() -> None:

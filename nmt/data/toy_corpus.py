@@ -8,6 +8,8 @@ from nmt.data.parallel_text import Pairs, SentencePair
 from nmt.data.toy_language import SPLITS, VERSION, ToyLanguage
 from nmt.data.word_alignments import Gold
 
+MAX_PAIRS = 10_000_000  # to generate more takes hours
+
 
 class ToyPairs(Pairs):
     """The first `count` pairs of a split; `seed` decides the words of the language."""
@@ -15,8 +17,8 @@ class ToyPairs(Pairs):
     def __init__(self, split: str, count: int, *, seed: int = 1):
         if split not in SPLITS:
             raise ValueError(f"split={split}: not a split of the toy language. Fix: choose {', '.join(SPLITS)}")
-        if not (isinstance(count, int) and count > 0):
-            raise ValueError(f"count={count}: must be at least 1")
+        if not (isinstance(count, int) and 0 < count <= MAX_PAIRS):
+            raise ValueError(f"count={count}: must be from 1 to {MAX_PAIRS}")
         self.split, self.count, self.seed = split, count, seed
 
     @cached_property

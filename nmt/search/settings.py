@@ -28,16 +28,18 @@ MINIMUM = {
     "longest_extra": 0,
     "no_repeat_ngram": 0,
     "top_k": 0,
+    "seed": 0,
 }
 
 
 MAXIMUM = {
     "beam": 1000,
-    "nbest": 1000,
+    "nbest": 100_000,  # of samples; of a search beam is the limit
     "length_penalty": 10,
     "coverage_penalty": 1000,
     "longest_ratio": 100,
     "longest_extra": 10_000,
+    "temperature": 1000,
     "seed": 2**63 - 1,
 }
 LEAST_TEMPERATURE = 1e-3  # logits divided by less can be infinite

@@ -53,8 +53,22 @@ def test_text_that_is_not_utf8_is_refused_at_once(environment, encoding):
     )
 
 
+@pytest.mark.parametrize("environment", [{"LC_ALL": "POSIX"}, {"LC_ALL": "C"}, {"PYTHONIOENCODING": "UTF8:replace"}])
+def test_names_with_letters_are_shown_in_any_locale_that_python_reads_as_utf8(environment):
+    done = command("evaluate", "Läufe/中", check=False, **environment)
+    assert done.stderr.startswith("error: Läufe/中: no such folder or checkpoint")
+
+
 def test_a_name_that_is_not_utf8_is_refused_at_once():
     arguments = [sys.executable, ROOT / "train.py", b"hydra.run.dir='caf\xe9'"]
     done = subprocess.run(arguments, capture_output=True, env=os.environ, check=False)
     message = "error: hydra.run.dir='caf\ufffd': its name is not UTF-8. Fix: rename the file or folder"
     assert (done.returncode, done.stderr.decode().strip()) == (1, message)
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+def test_a_command_needs_neither_standard_input_nor_standard_error(tmp_path, closed):
+    (tmp_path / "text").write_text("a b c d e\n")
+    words = f"exec '{sys.executable}' '{ROOT}/evaluate.py' hypotheses=text reference=text as_json=true {closed}"
+    done = subprocess.run(["sh", "-c", words], capture_output=True, cwd=tmp_path, env=os.environ, check=True)
+    assert json.loads(done.stdout)["bleu"]["score"] == pytest.approx(100)

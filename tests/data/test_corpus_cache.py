@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 from random import Random
@@ -146,6 +147,23 @@ def test_error_names_the_key_of_a_cache_that_cannot_be_written(tmp_path):
     message = rf"data.cache={tmp_path}/file: cannot be written \(Not a directory\)\. Fix: data\.cache=FOLDER, or set"
     with pytest.raises(ConfigurationError, match=message):
         prepared(tmp_path, cache="file")
+
+
+def test_full_disk_leaves_no_cache_entry_and_the_next_command_writes_it(tmp_path):
+    disk = tmp_path / "cache"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    long = [(f"a b c {number}", f"x y z {number}") for number in range(3000)]
+    try:
+        with pytest.raises(OSError, match="No space left on device"):
+            prepared(tmp_path, train=long)
+        assert [path.name for path in disk.iterdir() if path.suffix != ".lock"] == []
+        subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
+        assert len(prepared(tmp_path, train=long).split("train").source) == 3000
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_draft_of_a_killed_process_is_removed(tmp_path):

@@ -114,6 +114,12 @@ def test_unknown_split_is_refused_with_the_choices(language):
         language.pairs("dev", 1)
 
 
+@pytest.mark.parametrize("count", [0, 10**12, 2.5])
+def test_a_count_that_would_take_hours_is_refused(count):
+    with pytest.raises(ValueError, match=f"count={count}: must be from 1 to 10000000"):
+        ToyPairs("train", count)
+
+
 def test_no_sentence_occurs_in_two_splits(drawn):
     sources = {split: {tuple(pair.source) for pair in pairs} for split, pairs in drawn.items()}
     for split in SPLITS:

@@ -354,6 +354,11 @@ def test_a_stored_setting_cannot_read_the_environment(checkpoint, tmp_path, monk
     assert SECRET not in str(refused.value)
 
 
+def test_an_empty_nmt_cache_is_the_default_cache(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setenv("NMT_CACHE", "")
+    assert TrainedRun(write_checkpoint(checkpoint, tmp_path / "a.ckpt")).data().cache.as_posix() == ".cache/nmt"
+
+
 def test_the_environment_may_set_the_data_folders(checkpoint, tmp_path, monkeypatch):
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NMT_DATA", str(tmp_path / "data"))
@@ -631,3 +636,9 @@ def test_settings_that_repeat_parts_of_themselves_are_not_read(tmp_path, capsys,
     assert not _has_other_settings(tmp_path, config)
     with pytest.raises(UserError, match=reason):
         find_earlier_training(config, tmp_path)
+
+
+def test_a_run_without_its_settings_is_repeated_with_a_warning(tmp_path, caplog):
+    (tmp_path / ".hydra").mkdir()
+    _warn_of_changes(configured(f"repeats='{tmp_path}'"))
+    assert caplog.messages == [f"run={tmp_path}: has no .hydra/config.yaml, so its settings are not compared"]

@@ -3,10 +3,11 @@
 import json
 import math
 import os
+from pathlib import Path
 
 import pytest
 
-from nmt.system.files import atomic_write, write_json, write_text
+from nmt.system.files import atomic_write, cache_folder, write_json, write_text
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path):
@@ -26,6 +27,12 @@ def test_a_failed_write_leaves_the_former_file(tmp_path):
         write_text(path, "half \ud800")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_without_a_name_the_cache_is_in_the_working_directory(monkeypatch):
+    for name, folder in (("", ".cache/nmt"), ("mine", "mine")):
+        monkeypatch.setenv("NMT_CACHE", name)
+        assert cache_folder() == Path(folder)
 
 
 def test_json_holds_null_where_javascript_knows_no_number(tmp_path):

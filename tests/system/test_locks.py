@@ -51,3 +51,13 @@ def test_a_file_system_without_locks_gives_a_warning(tmp_path, caplog, monkeypat
     with lock_file(lock, message="is there", waits=False):
         pass
     assert caplog.messages == [f"{lock}: no lock (No locks available), so take care that no other process works there"]
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path, caplog):
+    lock, other = tmp_path / "lock", tmp_path / "other"
+    other.write_text("mine")
+    lock.symlink_to(other)
+    with lock_file(lock, message="is there"):
+        pass
+    assert "no lock (Too many levels of symbolic links)" in caplog.text
+    assert other.read_text() == "mine"
