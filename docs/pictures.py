@@ -81,16 +81,10 @@ def draw_translations(browser: Browser) -> None:
 
 def draw_sweep(browser: Browser, folder: Path) -> None:
     """Train a small sweep, in which attention=dot fails, and draw its page when the next system is half trained."""
-    settings = ["experiment=demo", "size.encoder=48", "data.train.count=20000", "data.valid.count=200"]
-    settings += [
-        "trainer.max_epochs=2",
-        "trainer.val_check_interval=0.2",
-        "score_test=true",
-        "threads=1",
-        "logger=none",
-    ]
+    size = ["size.encoder=48", "data.train.count=20000", "data.valid.count=200", "trainer.max_epochs=2"]
+    settings = ["experiment=demo", "trainer.val_check_interval=0.2", "score_test=true", "threads=1", "logger=none"]
     swept = ["attention=additive,dot,coverage,temporal", f"hydra.sweep.dir={folder}"]
-    command = [sys.executable, str(ROOT / "train.py"), "-m", *settings, *swept]
+    command = [sys.executable, str(ROOT / "train.py"), "-m", *settings, *size, *swept]
     with subprocess.Popen(command, cwd=ROOT) as training:
         with serve("compare", str(folder), "baseline=attention=additive") as address:
             page = browser.new_page(viewport={"width": 1280, "height": 1300})
