@@ -5,6 +5,7 @@ This needs Chromium, the runs of tutorial.md (multirun/captions), and those of a
     python -m studies restore toy
     python docs/pictures.py
 
+live.png is of a small sweep, which this program trains for it: `python docs/pictures.py live` makes this picture alone.
 NAME.png is light and NAME_dark.png is dark. growth.png is made by benchmarks/growth.py.
 compare_sentences.png, inside.png and page.png are of other runs, which are not kept.
 """
@@ -29,6 +30,8 @@ from nmt import compare  # noqa: E402, because the line above says where it is
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 STUDY, TUTORIAL = ROOT / "multirun/toy", ROOT / "multirun/captions"
+HALF = re.compile(r"^(2[5-9]|3)\d+ of 500 steps")
+MOST_HOURS = 2  # that the small sweep may take
 CAPTION = "Eine Frau in einem roten Kleid sitzt auf einer Bank und liest ein Buch."
 
 
@@ -37,8 +40,10 @@ def main() -> None:
     path = next(filter(None, map(shutil.which, BROWSERS)))
     with sync_playwright() as started, TemporaryDirectory() as folder:
         browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        draw_comparisons(browser, Path(folder))
-        draw_translations(browser)
+        if sys.argv[1:] != ["live"]:
+            draw_comparisons(browser, Path(folder))
+            draw_translations(browser)
+        draw_sweep(browser, Path(folder) / "live")
         browser.close()
 
 
@@ -63,7 +68,8 @@ def draw_comparison(browser: Browser, folder: Path, heights: dict[str, int], run
 def draw_translations(browser: Browser) -> None:
     """Draw parts of the page of translate.py."""
     runs = [TUTORIAL / f"attention={name},experiment=captions,seed=1" for name in ("additive", "coverage")]
-    with serve(runs) as address:
+    names = ",".join(f"'{run}'" for run in runs)
+    with serve("translate", f"runs=[{names}]") as address:
         for shown, suffix in open_in_both_schemes(browser, address):
             shown.wait_for_selector("input[name=run]")
             shown.check("#traces")
@@ -73,13 +79,28 @@ def draw_translations(browser: Browser) -> None:
                 save(shown.locator(part).first.screenshot(), f"{name}{suffix}")
 
 
+def draw_sweep(browser: Browser, folder: Path) -> None:
+    """Train a small sweep, in which attention=dot fails, and draw its page when the next system is half trained."""
+    size = ["size.encoder=48", "data.train.count=20000", "data.valid.count=200", "trainer.max_epochs=2"]
+    settings = ["experiment=demo", "trainer.val_check_interval=0.2", "score_test=true", "threads=1", "logger=none"]
+    swept = ["attention=additive,dot,coverage,temporal", f"hydra.sweep.dir={folder}"]
+    command = [sys.executable, str(ROOT / "train.py"), "-m", *settings, *size, *swept]
+    with subprocess.Popen(command, cwd=ROOT) as training:
+        with serve("compare", str(folder), "baseline=attention=additive") as address:
+            page = browser.new_page(viewport={"width": 1280, "height": 1300})
+            page.goto(address)
+            row = page.locator("#jobs tbody tr", has_text="attention=coverage")
+            row.get_by_text(HALF).wait_for(timeout=MOST_HOURS * 3_600_000)
+            save(page.screenshot(), "live")
+        training.terminate()
+
+
 @contextmanager
-def serve(runs: list[Path]) -> Iterator[str]:
-    """Serve a page of runs, and yield its address."""
-    names = ",".join(f"'{run}'" for run in runs)
-    command = [sys.executable, str(ROOT / "translate.py"), f"runs=[{names}]", "serve=true", "port=0"]
+def serve(verb: str, *arguments: str) -> Iterator[str]:
+    """Serve a page of translate.py or compare.py, and yield its address."""
+    command = [sys.executable, str(ROOT / f"{verb}.py"), *arguments, "serve=true", "port=0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        yield re.search(r"http://\S+", process.stderr.readline())[0]
+        yield next(filter(None, (re.search(r"http://\S+", line) for line in process.stderr)))[0]
         process.terminate()
 
 

@@ -123,8 +123,12 @@ class LiveComparison:
 
     def _read_jobs(self) -> None:
         """Set the parts about the runs that were trained where they lie."""
-        jobs = {sweep: read_sweep_jobs(sweep) for sweep in {run.folder.parent for run in self.runs}}
+        jobs = {sweep: read_sweep_jobs(sweep) for sweep in dict.fromkeys(run.folder.parent for run in self.runs)}
+        folders = [sweep / name for sweep, of_sweep in jobs.items() for name in of_sweep]
+        places = {folder: place for place, folder in enumerate(folders)}
         trained = [run for run in self.runs if run.trained == run.folder]
+        # in the order of their sweep, because colours follow it, and folders are made while the page is served
+        trained.sort(key=lambda run: places.get(run.folder, len(places)))
         rows = [self._read_row(run, jobs[run.folder.parent].get(run.folder.name, {})) for run in trained]
         self._set("jobs", [row.job for row in rows])
         for name in BY_FOLDER:

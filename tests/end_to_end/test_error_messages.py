@@ -457,9 +457,7 @@ def test_a_refused_command_restores_the_composition_of_an_earlier_run(held, tmp_
         "size.encoder=10 attention=dot",
         "data=multi30k",
         "-m seed=1,2 dropout=yes",
-        "-m seed=1,2 init_from=/nowhere",  # the jobs are started
-        "-m seed=1,2 init_from=/nowhere hydra.launcher.n_jobs=2",
-        "-m +table=tu2016_table1 init_from=/nowhere hydra.launcher.n_jobs=2",
+        "-m seed=1,2 init_from=/nowhere hydra.launcher.n_jobs=2",  # the jobs are started
     ],
 )
 def test_a_refused_command_leaves_no_new_folder(refused, tmp_path, capfd, monkeypatch):

@@ -63,6 +63,17 @@ def test_a_run_appears_when_it_is_evaluated(tmp_path):
     assert [job["status"] for job in later["jobs"]] == ["completed", "completed"]
 
 
+def test_jobs_keep_the_order_of_their_sweep_when_a_folder_appears(tmp_path):
+    jobs = [{"folder": name, "name": name, "overrides": [], "status": "waiting"} for name in ("seed=3", "seed=1")]
+    write_run(tmp_path / "seed=1", summary=RUNNING)
+    (tmp_path / "sweep.json").write_text(json.dumps({"jobs": jobs}))
+    comparison = live(tmp_path)
+    before = [job["folder"] for job in updated(comparison)["jobs"]]
+    write_run(tmp_path / "seed=3", seed=3, summary=RUNNING)
+    after = [job["folder"] for job in updated(comparison)["jobs"]]
+    assert before == after == [str(tmp_path / name) for name in ("seed=3", "seed=1")]
+
+
 def counted(monkeypatch, *names: str) -> list[str]:
     """Return a list that grows with each call of these functions of the module."""
     calls = []
