@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from peers import choose_clock
+
 sys.path.insert(0, str(Path(__file__).parent.parent))  # the scripts that import this module also import nmt
 PACKAGES = ("torch", "pytorch-lightning", "numpy")
 
@@ -45,17 +47,17 @@ def describe_machine(threads: int | None) -> dict:
             "date": time.strftime("%Y-%m-%d"),
             "python": platform.python_version(),
             "versions": {name: installed for name in PACKAGES if (installed := _find_version(name))},
-            "products_gflops": measure_products(),
+            "products_gflops": measure_products(choose_clock(torch.get_num_threads())),
         }
         | _describe_gpu()
     )
 
 
-def measure_products() -> dict[str, float]:
+def measure_products(clock: Callable[[], float]) -> dict[str, float]:
     """Return the GFLOP/s of large matrix products on the CPU, for each number type."""
     import torch
 
-    return {kind: measure_gflops(getattr(torch, kind), "cpu") for kind in ("float32", "bfloat16")}
+    return {kind: measure_gflops(getattr(torch, kind), "cpu", clock=clock) for kind in ("float32", "bfloat16")}
 
 
 def measure_gflops(kind, device: str, turns: int = 6, clock: Callable[[], float] = time.perf_counter) -> float:

@@ -26,7 +26,9 @@ sys.path.insert(0, os.path.dirname(sys.argv[0]))
 def first_step(*_):
     print("first step", flush=True)
     os._exit(0)
-import nmt.training.lightning_module
+from nmt.system.garbage_collection import pause_garbage_collection
+with pause_garbage_collection():  # as in train.py
+    import nmt.training.experiment
 nmt.training.lightning_module.TrainingModule.training_step = first_step
 runpy.run_path(sys.argv[0], run_name="__main__")
 """

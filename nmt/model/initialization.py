@@ -57,3 +57,13 @@ class Initialization:
             self.attention(parameter)
         else:
             self.matrix(parameter)
+
+
+class NoInitialization(Initialization):
+    """No initial values: for a model whose weights are read next."""
+
+    def __init__(self):
+        """Take no initializers."""
+
+    def __call__(self, model: nn.Module) -> None:
+        """Leave all parameters as their modules made them."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+NO_INITIALIZATION = "nmt.model.initialization.NoInitialization"
 FIX = "trust=true, if you trust the run; or type the file yourself: data.tests.NAME.source=FILE"
 
 
@@ -72,7 +73,7 @@ class TrainedRun:
         self.unknown = str(record["config"].get("score_unknown") or "keep")  # treatment of unknown words in evaluations
         self.languages = Sides(*(self._language(side, record["vocabularies"][side]) for side in SIDES))
         self._check_vocabulary_sizes()
-        self.model = build_model(self.config, self.user_dir, self.folder)
+        self.model = self._build_uninitialized()
         weights = {
             name.removeprefix("model."): value
             for name, value in content["state_dict"].items()
@@ -85,6 +86,13 @@ class TrainedRun:
         self.step = content["global_step"]
         if not isinstance(self.step, int):
             raise UserError(f"global_step={self.step!r}: is not a number of steps")
+
+    def _build_uninitialized(self) -> Translator:
+        """Build the model without initial values, because to draw them takes longer than to read the weights."""
+        config = copy.deepcopy(self.config)
+        if "initialization" in config.model:
+            config.model.initialization = {"_target_": NO_INITIALIZATION}
+        return build_model(config, self.user_dir, self.folder)
 
     def _check_vocabulary_sizes(self) -> None:
         for side, language in zip(SIDES, self.languages, strict=True):

@@ -1,11 +1,13 @@
 """Opening a trained model: checkpoints of earlier versions, and parts that do not fit together."""
 
 import pytest
+import torch
 from untrained import SIZES, make_content, write_checkpoint
 
 from nmt import load
 from nmt.config.allowed_targets import check_targets
 from nmt.errors import UserError
+from nmt.model.initialization import Initialization
 from nmt.runs.earlier_versions import ADDED, RENAMED
 from nmt.runs.trained_model import TrainedRun
 
@@ -55,3 +57,10 @@ def test_a_vocabulary_of_another_size_than_the_weights_is_refused(content, tmp_p
         UserError, match=rf"best\.ckpt: its {side} vocabulary has {SIZES[side]} entries, and its model is for 61"
     ):
         TrainedRun(str(folder))
+
+
+def test_a_trained_model_draws_no_initial_values(content, tmp_path, monkeypatch):
+    monkeypatch.setattr(Initialization, "_initialize", lambda *_: pytest.fail("initial values were drawn"))
+    model = TrainedRun(str(write_checkpoint(tmp_path / "run", content))).model
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, content["state_dict"][f"model.{name}"])
