@@ -43,9 +43,9 @@ def read_arguments(
         if takes_data and argument.startswith("test="):
             raise ConfigurationError(f"{argument}: no such key. Fix: data.{argument}")
     if repeated := find_repeated(arguments):
-        values = ",".join(argument.removeprefix("run=") for argument in repeated)
-        ensemble = f", or 'runs=[{values}]' for an ensemble" if repeated[0].startswith("run=") else ""
-        raise ConfigurationError(f"{' '.join(repeated)}: one key, several values. Fix: keep one{ensemble}")
+        runs = [argument.removeprefix("run=") for argument in repeated if argument.startswith("run=")]
+        several = f", {' '.join(runs)} without run=, or 'runs=[{','.join(runs)}]' for an ensemble" if runs else ""
+        raise ConfigurationError(f"{' '.join(repeated)}: one key, several values. Fix: keep one{several}")
     data_overrides = [argument for argument in arguments if takes_data and argument.startswith("data.")]
     given = read_dotlist(argument for argument in arguments if argument not in data_overrides)
     settings = OmegaConf.merge(defaults, given)

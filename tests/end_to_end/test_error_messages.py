@@ -243,7 +243,7 @@ def test_a_checkpoint_of_another_toolkit_is_refused_in_one_line(toolkit, tmp_pat
         (
             "evaluate",
             ["run=a", "run=b"],
-            r"run=a run=b: one key, several values. .* keep one, or 'runs=\[a,b\]' for an",
+            r"run=a run=b: one key, several values. .* keep one, a b without run=, or 'runs=\[a,b\]' for an",
         ),
         ("translate", ["beam=2", "beam=3"], "beam=2 beam=3: one key, several values. Fix: keep one"),
         ("translate", ["beam=2.5"], "beam=2.5: must be a whole number; the default is 5"),
