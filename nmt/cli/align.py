@@ -23,7 +23,7 @@ import hydra
 from nmt.cli.arguments import HELP, read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.config.installation import CONF_DIR
-from nmt.config.overrides import expand_home
+from nmt.config.overrides import expand_home, find_repeated
 from nmt.config.schema import check_overrides
 from nmt.errors import ConfigurationError
 from nmt.system.files import check_writable, to_path
@@ -35,12 +35,17 @@ if TYPE_CHECKING:
 @exit_with_one_line_errors
 def main() -> None:
     """Align the data set that the command line names."""
-    is_of_data = re.compile(r"\+*data[./]|data=").match
+    is_of_data = re.compile(r"[+~]*data[./]|data=").match
     data_overrides = [expand_home(argument) for argument in sys.argv[1:] if is_of_data(argument)]
     arguments = [argument for argument in sys.argv[1:] if not is_of_data(argument)]
     if plain := [argument for argument in arguments if "=" not in argument and argument not in HELP]:
         raise ConfigurationError(f"{plain[0]}: is not KEY=VALUE. Fix: data=NAME; --help explains the keys")
     settings, _ = read_arguments("align", arguments, usage=__doc__)
+    if repeated := find_repeated(data_overrides):
+        raise ConfigurationError(f"{' '.join(repeated)}: one key, several values. Fix: keep one")
+    for key, least, most in (("samplers", 1, 100), ("seed", 0, 2**32 - 1)):
+        if settings[key] is None or not least <= settings[key] <= most:
+            raise ConfigurationError(f"{key}={settings[key]}: must be from {least} to {most}")
     data = build_data(data_overrides)
     folder = to_path(settings.output or f"links/{data.name}")
     check_writable(folder, f"output={folder}")

@@ -55,8 +55,8 @@ def read_arguments(
     if settings.user_dir is not None or "user_dir=" in arguments:
         settings.user_dir = str(add_user_dir(settings.user_dir or ""))
     search = load_defaults("search").keys()
-    for key in search - given.keys() if search <= defaults.keys() else ():
-        settings[key] = None  # because the run decides it
+    if search <= defaults.keys():  # a command that searches; align.py has only a key of the same name, seed
+        settings.update(dict.fromkeys(search - given.keys()))  # because the run decides them
     return settings, data_overrides
 
 

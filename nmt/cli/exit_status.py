@@ -14,7 +14,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
 from nmt.cli.new_folder import remove_new_folders
-from nmt.config.explain import SHOW_TRACEBACK, TRACEBACK, explain, explain_with_log
+from nmt.config.explain import AFTER_A_FAILED_JOB, SHOW_TRACEBACK, explain, explain_with_log, find_explanation
 from nmt.errors import ConfigurationError, UserError, make_printable
 from nmt.runs.folder import restore_composition
 from nmt.system.signals import END_SIGNALS, raise_on_signals
@@ -94,11 +94,10 @@ def exit_on_job_error() -> Iterator[None]:
         restore_composition(folder)
         log = folder / "train.log"
         if HydraConfig.get().mode == RunMode.MULTIRUN:
-            fix = "Fix: mend the cause; the same command again skips completed jobs"
-            raise UserError(f"{log}: the job failed: {explain(error)}. {fix}") from error
+            raise UserError(f"{log}: the job failed: {explain(error)} ({AFTER_A_FAILED_JOB})") from error
         if not exits:
             raise
-        message = explain_with_log(error, log)
-        if TRACEBACK not in message:
+        message = explain_with_log(error, log)  # before the folder of the log is removed
+        if find_explanation(error) is not None or not log.is_file():
             remove_new_folders()
         sys.exit(make_printable(f"error: {message}"))

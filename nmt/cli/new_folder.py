@@ -19,8 +19,8 @@ from nmt.runs.folder import CHECKPOINTS, COMPOSITION, LOCK, SUMMARY, SWEEP
 from nmt.runs.job import IS_JOB
 from nmt.system.safe_files import UnreadableError, inside, read_json
 
-OF_RUN = (COMPOSITION, f"{CHECKPOINTS}/{COMPOSITION}", LOCK, SUMMARY, "train.log", "output.log")
-OF_SWEEP = ("multirun.yaml", SWEEP, "table.json", "table.md")
+RUN_FILES = (COMPOSITION, f"{CHECKPOINTS}/{COMPOSITION}", LOCK, SUMMARY, "train.log", "output.log")
+SWEEP_FILES = ("multirun.yaml", SWEEP, "table.json", "table.md")
 new_folders: list[Path] = []  # the run's or sweep's, and those above it
 
 
@@ -48,6 +48,8 @@ def _refuse_links(key: str, folder: Path) -> None:
 
     Its subfolders may be links, except .hydra, because checkpoints are often kept on another disk.
     """
+    if Path.cwd().is_relative_to(folder.resolve()):
+        return  # training refuses such a folder
     for place in (folder, folder / CHECKPOINTS):
         files = [path for path in place.glob("*") if not path.is_dir()]
         for path in (place / COMPOSITION, *place.glob(f"{COMPOSITION}/*"), *files):
@@ -75,6 +77,6 @@ def _is_refused(folder: Path) -> bool:
     if any(job["status"] != "failed" or TRACEBACK in job["error"] for job in jobs):
         return False
     places = [Path(job["folder"]) for job in jobs] or [Path()]
-    written_first = [*map(Path, OF_SWEEP), *(place / name for place in places for name in OF_RUN)]
+    written_first = [*map(Path, SWEEP_FILES), *(place / name for place in places for name in RUN_FILES)]
     files = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
     return all(any(file.is_relative_to(name) for name in written_first) for file in files)

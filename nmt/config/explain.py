@@ -37,6 +37,7 @@ HYDRA_PLUGINS = {  # packages with launchers and sweepers, and the extras that i
     "submitit_local": ("hydra-submitit-launcher", "slurm"),
     "ray": ("hydra-ray-launcher", None),
 }
+AFTER_A_FAILED_JOB = "the same command again skips completed jobs"
 TRACEBACK = "(traceback:"  # marks the line of an unexpected error
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
@@ -230,7 +231,7 @@ def _job_without_result(_: RuntimeError, match: re.Match) -> str:
 def _job_outside_training(_: RuntimeError, match: re.Match) -> str:
     """Return the last line of a job's traceback, because submitit's own text holds all of it."""
     *_, last = match[1].strip().splitlines()
-    return f"{match[2]}: the job failed: {last}. Fix: mend the cause; the same command again skips completed jobs"
+    return f"{match[2]}: the job failed: {last} ({AFTER_A_FAILED_JOB})"
 
 
 # fmt: off
@@ -264,8 +265,8 @@ ROWS = (
     (MarkedYAMLError, r"line \d+, column", _broken_yaml),
     # submitit's errors
     (RuntimeError, r"^Job not requeued because: (.+?)\.?$", lambda _, match:
-        f"stopped by the cluster and not requeued ({match[1]}); hydra.launcher.timeout_min=… gives a job more time, "
-        "hydra.launcher.max_num_timeout=… requeues it when its time ends"),
+        f"stopped by the cluster and not requeued ({match[1]}). Fix: hydra.launcher.timeout_min=… gives a job more "
+        "time, hydra.launcher.max_num_timeout=… requeues it when its time ends"),
     (RuntimeError, r"^Job (\S+) \(task: \d+\) with path (.+)_result\.pkl\nhas not .* \(state: (\w+)\)",
         _job_without_result),
     (RuntimeError, r"(?s)^Job \(task=\d+\) failed during .*?\n-+\n(.+)\n-+\n.*?at paths:\n  - (.+?)\n",

@@ -32,8 +32,12 @@ class PreprocessPool:
             context = multiprocessing.get_context("spawn")  # because a fork would copy locks that threads hold
             try:
                 self.pool = ProcessPoolExecutor(self.cores, mp_context=context, initializer=_end_with_parent)
-            except OSError as error:  # the semaphores between processes are files in /dev/shm
-                log.warning("/dev/shm: cannot be used (%s), so one process preprocesses the text", error.strerror)
+            except OSError as error:
+                log.warning(
+                    "one process preprocesses the text, because others cannot be used (%s); their semaphores are files "
+                    "in /dev/shm",
+                    error.strerror,
+                )
         return self
 
     def __exit__(self, *_) -> None:

@@ -42,14 +42,16 @@ def align_data(data: TranslationData, folder: Path, *, samplers: int, seed: int)
     figures = {}
     with data.hint_at_missing_files(), PreprocessPool(data.preprocessing) as pool:
         texts = data.texts()
-        tests = {
+        gold_pairs = {
             key: read_gold_words(text, data.preprocessing) for key, text in texts.items() if key.startswith("tests.")
         }
         pairs = chain.from_iterable(map(pool.preprocess, texts.values()))
         aligned = (links for *_, links in link_pairs(pairs, samplers=samplers, seed=seed))
+        aligned = chain([next(aligned)], aligned)  # because a text that cannot be read leaves no folder
+        folder.mkdir(parents=True, exist_ok=True)
         for key, text in texts.items():
             links = _write_links(folder / f"{key}.links", text, aligned)
-            if gold := tests.get(key):
+            if gold := gold_pairs.get(key):
                 links = list(links)
                 figures[key] = count_links(links) | {"scores": score_methods(links, gold)}
             else:
@@ -61,7 +63,6 @@ def align_data(data: TranslationData, folder: Path, *, samplers: int, seed: int)
 
 def _write_links(path: Path, text: Pairs, aligned: Iterator[WordLinks]) -> Iterator[WordLinks]:
     """Write a line for each line of a text, and yield the links of each pair: sure ones are in both directions."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as draft, draft.open("w") as file:
         for is_kept in text.kept_lines():
             if is_kept:
@@ -73,7 +74,7 @@ def _write_links(path: Path, text: Pairs, aligned: Iterator[WordLinks]) -> Itera
 
 def count_links(aligned: Iterable[WordLinks]) -> dict[str, float]:
     """Return the numbers of pairs and links, and the agreement: 2 |A ∩ B| / (|A| + |B|) of both directions, in %."""
-    counts: Counter = Counter()
+    counts = Counter(pairs=0, sure=0, possible=0, both=0)
     for forward, backward, joined in aligned:
         sure = len(forward & backward)
         counts.update(pairs=1, sure=sure, possible=len(joined), both=len(forward) + len(backward))
@@ -82,7 +83,7 @@ def count_links(aligned: Iterable[WordLinks]) -> dict[str, float]:
 
 
 def read_gold_words(text: Pairs, preprocessing: Sides) -> list[GoldPair]:
-    """Return the gold links of each pair of a text, and what its words are in the model; nothing without gold."""
+    """Return the gold links of each pair, with the parts of its words; an empty list without gold links."""
     pairs = []
     for number, (pair, gold) in enumerate(zip(text, text.gold() or [], strict=False), start=1):
         sides = zip(pair, preprocessing, strict=True)

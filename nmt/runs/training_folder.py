@@ -83,10 +83,10 @@ def holds_a_run(folder: Path) -> bool:
     return "status" in read_summary(folder) or any((folder / CHECKPOINTS / mark).exists() for mark in marks)
 
 
-def find_last_checkpoint(folder: Path) -> Loaded | None:
+def find_last_checkpoint(checkpoints: Path) -> Loaded | None:
     """Return last.ckpt, or previous.ckpt where it is damaged; a damaged file is renamed to NAME.damaged."""
     damaged = []
-    for path in (folder / LAST, folder / PREVIOUS):
+    for path in (checkpoints / LAST, checkpoints / PREVIOUS):
         if path.is_file():
             try:
                 content = load_checkpoint(path)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """Collect no garbage inside, and leave all objects of the first pause out of later collections.
+    """Collect no garbage inside, and leave all objects up to the end of the first pause out of later ones.
 
     Imports of torch and Lightning make a million objects that stay. To search them takes a quarter of the start-up.
     """

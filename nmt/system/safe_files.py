@@ -88,7 +88,7 @@ def inside(folder: Path, name: str | Path) -> Path:
     # because the hub's cache keeps files in blobs/, and links to them from snapshots/COMMIT/
     is_blob = top.parent.name == "snapshots" and real.parent == top.parents[1] / "blobs"
     if not (real.is_relative_to(top) or is_blob):
-        raise UnreadableError(f"{name} is a link out of the run's folder; copy the file there")
+        raise UnreadableError(f"{name} is a link out of its folder. Fix: copy the file there")
     return path
 
 

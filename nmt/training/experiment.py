@@ -27,7 +27,7 @@ from nmt.data.corpus_cache import PreparedCorpus
 from nmt.data.datamodule import TranslationData
 from nmt.data.named_files import Permission, remember
 from nmt.errors import UserError, is_importable, require_packages
-from nmt.evaluation.bleu import LOW, warn_of_low_bleu
+from nmt.evaluation.bleu import warn_of_low_bleu
 from nmt.evaluation.run_evaluation import evaluate_run
 from nmt.evaluation.test_set import read_test_set
 from nmt.model.kernels.graphed_loop import CudaRecorder, GraphedLoop
@@ -211,7 +211,10 @@ def finish(run: PreparedRun, summary: RunSummary) -> None:
     summary.entries |= results(trainer) | {"stage": run.stage.name}
     summary.entries["last"] = dict(plan.earlier.metrics) | summary.entries["last"]
     if trainer.is_global_zero:
-        warn_of_low_bleu("valid", summary.entries["last"].get("valid/bleu", LOW))
+        bleu = summary.entries["last"].get("valid/bleu")
+        is_scored_again = plan.config.score_test and plan.config.data.test is None
+        if bleu is not None and not is_scored_again:
+            warn_of_low_bleu("valid", bleu)
         if plan.config.score_test:
             evaluate_run(plan.folder, plan.config)
         for logger in trainer.loggers:

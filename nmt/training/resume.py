@@ -45,7 +45,7 @@ class EarlierTraining(NamedTuple):
 
 
 def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
-    """Return what the command continues: ckpt_path, the run in the folder, or nothing. Changes no file of a run.
+    """Return what the command continues: ckpt_path, the run in the folder, or nothing. Renames a damaged checkpoint.
 
     resume=auto resumes where the settings are the same and refuses where they differ; true resumes anyway; false
     starts again. Hydra writes .hydra before this is asked, so a refused command restores the run's own from the copy

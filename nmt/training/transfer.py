@@ -1,7 +1,7 @@
 """Start from the weights of another run: each weight is moved by its name, or is named as fresh."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -51,7 +51,8 @@ def transfer(weights: Mapping[str, Tensor], model: nn.Module, fresh: Sequence[st
     Messages name the other run by `origin`, a setting.
     """
     state = model.state_dict()
-    new = check_names(weights, state, fresh, origin)
+    check_names(weights, state, fresh, origin)
+    new = _find_fresh(state, fresh)
     _check_tied(weights, model, new, fresh, origin)
     moved = {name: weights[name] for name in state if name not in new}
     if not moved:
@@ -63,20 +64,18 @@ def transfer(weights: Mapping[str, Tensor], model: nn.Module, fresh: Sequence[st
 def check_fresh(fresh: Sequence[str], model: nn.Module) -> None:
     """Refuse patterns of `fresh` that match no weight of the model."""
     names = list(model.state_dict())
-    if unused := [pattern for pattern in fresh if not any(fnmatchcase(name, pattern) for name in names)]:
+    if unused := [pattern for pattern in fresh if not _find_fresh(names, [pattern])]:
         hint = did_you_mean(unused[0], names)
         raise ConfigurationError(f"fresh={unused}: this model has no such parameter{hint}; it has {list_first(names)}")
 
 
-def check_names(
-    weights: Mapping[str, Tensor], state: Mapping[str, Tensor], fresh: Sequence[str], origin: str
-) -> list[str]:
-    """Return the fresh names of a model's state.
+def _find_fresh(names: Iterable[str], fresh: Sequence[str]) -> list[str]:
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in fresh)]
 
-    Raises:
-        ConfigurationError: a weight has no place in the model, or another size, or a place has no weight.
-    """
-    new = [name for name in state if any(fnmatchcase(name, pattern) for pattern in fresh)]
+
+def check_names(weights: Mapping[str, Tensor], state: Mapping[str, Tensor], fresh: Sequence[str], origin: str) -> None:
+    """Refuse a weight that has no place in the model, or another size, and a place without a weight."""
+    new = _find_fresh(state, fresh)
     missing = [name for name in state if name not in weights and name not in new]
     left_over = [name for name in weights if name not in state]
     other_sizes = [
@@ -92,7 +91,6 @@ def check_names(
         raise ConfigurationError(f"{origin}: has {list_first(left_over)}, for which this model has no place")
     if other_sizes:
         raise ConfigurationError(f"{origin}: is of another size: {list_first(other_sizes)}")
-    return new
 
 
 def _check_tied(

@@ -14,6 +14,8 @@ from nmt.cli.align import print_figures
         ("data.trian.count=9", "data.trian: no such key (did you mean train?)"),
         ("data=text", "data.train.source and data.train.target must be given."),
         ("samplers=many", "samplers=many: must be a number; the default is 3"),
+        ("samplers=0", "samplers=0: must be from 1 to 100"),
+        ("seed=null", "seed=None: must be from 0 to 4294967295"),
         ("output=align.py", "output=align.py: cannot be written ("),
     ],
 )
@@ -21,6 +23,19 @@ def test_a_mistake_is_one_line(argument, message, capfd, monkeypatch):
     status, stderr = answer("align", argument, capture=capfd, monkeypatch=monkeypatch)
     assert (status, stderr.count("\n")) == (1, 1)
     assert stderr.startswith(f"error: {message}")
+
+
+def test_one_key_has_one_value(capfd, monkeypatch):
+    arguments = ("data.train.count=5", "data.train.count=6")
+    status, stderr = answer("align", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert (status, stderr) == (1, f"error: {' '.join(arguments)}: one key, several values. Fix: keep one\n")
+
+
+def test_a_missing_text_leaves_no_folder(capfd, monkeypatch, tmp_path):
+    arguments = (f"output={tmp_path}/links", "data.train.count=9", "data=text", "data.train.source=nope")
+    status, _ = answer("align", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_aligner_is_one_line_that_names_the_package(capfd, monkeypatch, tmp_path):

@@ -20,7 +20,7 @@ def test_a_run_with_a_link_out_of_its_folder_is_refused_and_nothing_written(tmp_
     status, stderr = answer("train", f"hydra.run.dir={tmp_path}/run", capture=capsys, monkeypatch=monkeypatch)
     folder = f"{tmp_path}/run/checkpoints" if link.startswith("checkpoints/") else f"{tmp_path}/run"
     name = link.removeprefix("checkpoints/")
-    message = f"error: hydra.run.dir={folder}: {name} is a link out of the run's folder; copy the file there"
+    message = f"error: hydra.run.dir={folder}: {name} is a link out of its folder. Fix: copy the file there"
     assert (status, stderr.strip()) == (1, message)
     assert secret.read_text() == "mine" if there == "a file" else not secret.exists()
     assert [found for found in (tmp_path / "run").rglob("*") if found.is_file() and not found.is_symlink()] == []

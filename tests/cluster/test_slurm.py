@@ -178,5 +178,5 @@ def test_a_failed_job_of_a_submitit_sweep_is_one_line_with_its_log(tmp_path, clu
     (log,) = tmp_path.glob("*attention=dot*/train.log")
     reason = "init_from: run=/nowhere: no such folder or checkpoint"
     *_, last = done.stderr.strip().split("\n")
-    assert last.startswith(f"error: {log}: the job failed: {reason}. Fix: mend the cause; the same command again")
+    assert last.startswith(f"error: {log}: the job failed: {reason} (the same command again")
     assert (done.returncode, reason in log.read_text()) == (1, True)

@@ -207,7 +207,7 @@ CASES = {  # type and pattern of a row: the command, the error, the line
     ("RuntimeError", r"^Job not requeued because: (.+?)\.?$"): (
         [],
         run_out_of_time,
-        r"stopped by the cluster and not requeued \(timed-out too many times\); hydra.launcher.timeout_min=… gives",
+        r"stopped by the cluster and not requeued \(timed-out too many times\). Fix: hydra.launcher.timeout_min=",
     ),
     ("RuntimeError", r"^Job (\S+) \(task: \d+\) with path (.+)_result\.pkl\nhas not .* \(state: (\w+)\)"): (
         [],
@@ -217,7 +217,7 @@ CASES = {  # type and pattern of a row: the command, the error, the line
     ("RuntimeError", r"(?s)^Job \(task=\d+\) failed during .*?\n-+\n(.+)\n-+\n.*?at paths:\n  - (.+?)\n"): (
         [],
         submit(lambda: 1 / 0),
-        r"FOLDER/\d+_0_log.err: the job failed: ZeroDivisionError: division by zero. Fix: mend the cause; the same",
+        r"FOLDER/\d+_0_log.err: the job failed: ZeroDivisionError: division by zero \(the same command again",
     ),
     ("IndexError", ""): (
         [],

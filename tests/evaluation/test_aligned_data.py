@@ -83,3 +83,4 @@ def test_links_are_written_as_they_are_read():
 
 def test_text_without_links_has_no_agreement():
     assert count_links([WordLinks(set(), set(), set())]) == {"pairs": 1, "sure": 0, "possible": 0, "agreement": 0.0}
+    assert count_links([])["agreement"] == 0.0

@@ -38,7 +38,7 @@ FILES = (
     "test/forced_alignments.npz",
 )
 SECRET = "a-secret-of-the-environment"
-LINK = "is a link out of the run's folder; copy the file there"
+LINK = "is a link out of its folder. Fix: copy the file there"
 
 
 @pytest.fixture(scope="module")

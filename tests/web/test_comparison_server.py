@@ -182,7 +182,7 @@ def test_runs_without_an_evaluation_are_told_how_to_get_one(tmp_path):
 def test_a_baseline_that_is_not_there_is_reported_on_the_page(tmp_path):
     write_run(tmp_path / "first")
     (message,) = updated(live(tmp_path, baseline="frist"))["messages"]
-    assert "baseline=frist: no such run. Fix: choose one of first (did you mean first?)" in message
+    assert "baseline=frist: no such run or system. Fix: choose one of first (did you mean first?)" in message
 
 
 @pytest.fixture

@@ -94,10 +94,10 @@ def _find_baseline(baseline: str, loaded: LoadedRuns) -> EvaluatedRun:
     for name, reason in loaded.left_out:
         if baseline == name or path.name == Path(name).name:
             raise UserError(f"baseline={baseline}: is not compared ({reason})")
-    return _find_shown_system(baseline, systems).members[0]
+    return _find_shown_system(baseline, systems, [run.name for run in loaded.runs]).members[0]
 
 
-def _find_shown_system(baseline: str, systems: Mapping[str, System]) -> System:
+def _find_shown_system(baseline: str, systems: Mapping[str, System], runs: Sequence[str]) -> System:
     """Return the system with this name in a table, which may be that of a paper's row, in any case."""
     shown = {name: [name, *system.members[0].settings.rows] for name, system in systems.items()}
     named = [name for name, names in shown.items() if baseline.casefold() in map(str.casefold, names)]
@@ -106,8 +106,8 @@ def _find_shown_system(baseline: str, systems: Mapping[str, System]) -> System:
     if named:
         raise UserError(f"baseline={baseline}: names several systems. Fix: choose one of {', '.join(named)}")
     names = list(dict.fromkeys(chain.from_iterable(shown.values())))
-    choices = list_first(names, 8) + did_you_mean(baseline, names)
-    raise UserError(f"baseline={baseline}: no such run. Fix: choose one of {choices}")
+    choices = list_first(names, 8) + did_you_mean(baseline, [*names, *runs])
+    raise UserError(f"baseline={baseline}: no such run or system. Fix: choose one of {choices}")
 
 
 def _find_named_systems(runs: Sequence[EvaluatedRun]) -> dict[str, System]:
