@@ -119,12 +119,13 @@ def test_search_works_from_the_disk_without_a_network(site, browser):
 
 SHELLS = ("", "sh", "bash")
 OTHER_PROGRAMS = {
-    ".", "apptainer", "awk", "comet/bin/comet-score", "cp", "export", "for", "jq", "mkdir", "paste", "pip",
+    ".", "apptainer", "awk", "cd", "comet/bin/comet-score", "cp", "export", "for", "jq", "mkdir", "paste", "pip",
     ".venv/bin/pip", "ray/bin/pip", "ray/bin/ray", "wandb", "wc",
 }  # fmt: skip
 PYTHON = re.compile(r"(?:\S*/)?python (?:-m (?P<module>[\w.]+)|(?P<file>[\w/]+\.py)|-c)")
 SHOWN = {  # indented blocks that are no commands, by how they begin
     "code.md": ["train.py evaluate.py translate.py"],
+    "data.md": ["pairs  "],  # what align.py prints
     "evaluation.md": ["attention received"],
     "experiments.md": ["# @package _global_"],  # test_the_table_of_the_document_composes
     "faq.md": ["@software{"],

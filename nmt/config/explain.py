@@ -259,7 +259,7 @@ ROWS = (
     (InstantiationException, "", lambda error, _: f"{_section(error)}: {first_line(error.__cause__ or error)}"),
     (OmegaConfBaseException, r"hydra\.runtime\.output_dir", lambda *_: "--resolve" in sys.argv and
         "--resolve: a run has no folder before it starts. Fix: resolve a section that does not name it: -p trainer"),
-    (OmegaConfBaseException, "^Key '.*' is not in struct", _unknown_key),
+    (OmegaConfBaseException, "^Key '.*' (is not in struct|not in ')", _unknown_key),
     (OmegaConfBaseException, "", lambda error, _:
         f"{error.full_key}: {first_line(error)}" if error.full_key else first_line(error)),
     (MarkedYAMLError, r"line \d+, column", _broken_yaml),

@@ -146,7 +146,12 @@ def _check_trainer(trainer: DictConfig, *, graphs: bool) -> None:
     if trainer.accelerator in ("gpu", "cuda") and not torch.accelerator.is_available():
         raise ConfigurationError(
             f"trainer.accelerator={trainer.accelerator}: torch {torch.__version__} finds no GPU here. "
-            "Fix: trainer=cpu trains without"
+            "Fix: trainer=cpu trains without one"
+        )
+    if any("SLURM" in plugin.get("_target_", "") for plugin in trainer.plugins) and "SLURM_NODEID" not in os.environ:
+        raise ConfigurationError(
+            "trainer=slurm: srun has not started this process. Fix: start it by srun in a job (docs/scaling.md); "
+            "trainer=gpu trains without SLURM"
         )
     if graphs and (trainer.accelerator == "cpu" or not torch.cuda.is_available()):
         raise ConfigurationError(

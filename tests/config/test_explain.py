@@ -189,7 +189,7 @@ CASES = {  # type and pattern of a row: the command, the error, the line
         print_resolved,
         "--resolve: a run has no folder before it starts. Fix: resolve a section that does not name it: -p trainer$",
     ),
-    ("OmegaConfBaseException", "^Key '.*' is not in struct"): (
+    ("OmegaConfBaseException", "^Key '.*' (is not in struct|not in ')"): (
         [],
         compose("trainer.max_epoch=3"),
         r"trainer.max_epoch: no such key \(did you mean max_epochs\?\); trainer has ",

@@ -25,6 +25,7 @@ MISTAKES = {
     "-m attention=dot,additive attention.score.foo=1": "attention.score.foo: no such key; attention.score has query_si"
     r".* \(of one choice of attention\). Fix: where every choice .* has it, write \+\+attention.score.foo=…$",
     "-m attention=dot,additive seed.foo=1": "seed.foo: (?!.*swept)",
+    "-m hydra/launcher=submitit_slurm hydra.launcher.timeout=3": r"hydra.launcher.timeout: no such key \(did you",
     "-m attention=dot,additive trainer.max_epoch=1": "trainer.max_epoch: no such key (?!.*swept)",
     "attention=none attention/window=local_m": "attention/window: the chosen attention has no window. Fix: leave",
     "attention.window.half_width=3": r".*: attention.window is not chosen. Fix: attention/window=local_m\|",
@@ -110,7 +111,7 @@ MISTAKES = {
     "trainer.max_steps=0": "nothing was trained: a new run, and .*, trainer.max_steps=0 leave nothing to do",
     "threads=-2": "threads=-2: must be a number of threads",
     "device=gpu": "device=gpu: no such device. Fix: device=auto, cpu, cuda or cuda:1$",
-    "device=cuda": "trainer.accelerator=cuda: torch .* finds no GPU here. Fix: trainer=cpu trains without$",
+    "device=cuda": "trainer.accelerator=cuda: torch .* finds no GPU here. Fix: trainer=cpu trains without one$",
     "threads=5000": "threads=5000: must be a number of threads from 1 to 1024, or null",
     "data.seed=-5": "data.seed=-5: must be a whole number from 0 to 4294967295",
     "trainer.val_check_interval=0": "trainer.val_check_interval=0: must be a number of batches, or a part of an epoch",
@@ -413,7 +414,11 @@ def test_a_sweep_with_a_mistake_in_one_job_starts_no_job(tmp_path, flag, capfd, 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("trainer=gpu", "trainer.accelerator=gpu: torch [^ ]+ finds no GPU here. Fix: trainer=cpu trains without"),
+        ("trainer=gpu", "trainer.accelerator=gpu: torch [^ ]+ finds no GPU here. Fix: trainer=cpu trains without one"),
+        (
+            "trainer=slurm trainer.accelerator=cpu trainer.precision=32-true",
+            "trainer=slurm: srun has not started this process. Fix: start it by srun in a job",
+        ),
         ("trainer.precision=17", "trainer.precision=17: choose 32-true"),
         (
             "trainer=ddp_cpu trainer.val_check_interval='00:00:00:01'",
