@@ -92,7 +92,7 @@ class RunSettings:
 
     @property
     def rows(self) -> list[str]:
-        """The names of the rows that it makes in the paper's tables."""
+        """The names of the run's rows in the paper's tables."""
         paper = self.config.get("paper")
         rows = paper.get("rows") if isinstance(paper, Mapping) else None
         return [str(row) for row in rows.values()] if isinstance(rows, Mapping) else []

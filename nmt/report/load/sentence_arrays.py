@@ -115,10 +115,10 @@ def open_traces(evaluation: Evaluation) -> SentenceArrays:
 
 def _read_traces(evaluation: Evaluation, archive: NpzFile, numbers: Sequence[int]) -> list[Traces]:
     names = list(dict.fromkeys(key.rpartition("/")[0] for key in archive.files))
-    return [_read_sentence(archive, evaluation, names, number) for number in numbers]
+    return [_read_traces_of_sentence(archive, evaluation, names, number) for number in numbers]
 
 
-def _read_sentence(archive: NpzFile, evaluation: Evaluation, names: Sequence[str], number: int) -> Traces:
+def _read_traces_of_sentence(archive: NpzFile, evaluation: Evaluation, names: Sequence[str], number: int) -> Traces:
     sentence = evaluation.sentences[number]
     rows, columns = len(sentence.words), len(sentence.source_words)
     traces, left = {}, MAX_NUMBERS
