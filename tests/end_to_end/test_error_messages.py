@@ -66,7 +66,7 @@ MISTAKES = {
     "data.tests.news.source=x": "data.tests.news.source: no such key. Fix: choose split, count",
     "+data.tests.news.split=test": r"data.tests.news.count must be given. Fix: data.tests.news.count=VALUE$",
     "data.tests.tset.count=5": r"data.tests.tset.split must be given. Fix: data.tests.tset.split=VALUE$",
-    "data.train.count=-200": "data.train: count=-200: must be at least 1",
+    "data.train.count=-200": "data.train: count=-200: must be from 1 to 10000000",
     "data.train.split=tst": "data.train: split=tst: not a split of the toy language. Fix: choose train,.*long$",
     "data.max_length=0": "data.max_length=0: must be at least 1, or null for no limit",
     "data.vocabulary.kind=unigrams": r"data.vocabulary.kind=unigrams: unknown kind \(did you mean unigram\?\). Fix: ch",

@@ -74,7 +74,8 @@ def test_an_installed_run_is_completed_and_names_the_version_of_the_package(run)
 
 
 def test_an_installed_run_is_scored_and_translates(call, run):
-    scores = json.loads(call("nmt-evaluate", f"run={run}", "as_json=true"))
+    output = call("nmt-evaluate", f"run={run}", "as_json=true")
+    scores, _ = json.JSONDecoder().raw_decode(output)  # behind it a warning of the low BLEU
     assert scores["sentences"] == 20
     assert call("nmt-translate", f"run={run}", text="Gurcu pu ma .\n\n").count("\n") == 2
 

@@ -51,9 +51,9 @@ def test_artifacts_are_the_data_as_an_input_and_the_best_checkpoint_as_an_output
 
 
 @pytest.fixture
-def process_of_wandb(monkeypatch):
+def process_of_wandb():
     """Start W&B's process as a program does that logs a run itself, such as a notebook."""
-    monkeypatch.delenv("WANDB_SERVICE", raising=False)
+    wandb.teardown()  # that of earlier tests
     wandb.setup().ensure_service()
     yield
     wandb.teardown()

@@ -45,13 +45,15 @@ def test_mechanism_sizes_data_and_command_are_named(card, run):
 
 def test_classes_outside_the_project_are_named(card, run, tmp_path):
     assert "`nmt-experiments`. The folder has no code" in card
-    (tmp_path / "my_parts.py").write_text("from nmt.model.readout import StateOnly\n\nclass Mine(StateOnly): pass\n")
+    (tmp_path / "parts_of_card.py").write_text(
+        "from nmt.model.readout import StateOnly\n\nclass Mine(StateOnly): pass\n"
+    )
     model = TrainedRun(str(run))
-    model.config.model.decoder.readout._target_ = "my_parts.Mine"
+    model.config.model.decoder.readout._target_ = "parts_of_card.Mine"
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(tmp_path)
         text = write_card(model)
-    assert "It needs the Python package `nmt-experiments`, and a folder with `my_parts.Mine`." in text
+    assert "It needs the Python package `nmt-experiments`, and a folder with `parts_of_card.Mine`." in text
     assert 'load("hf:OWNER/NAME", user_dir="FOLDER")' in text
 
 
