@@ -1,4 +1,4 @@
-"""Train one run: preflight → prepare → fit → finish."""
+"""Train one run: resolve_run → preflight → prepare → fit → finish."""
 
 import logging
 import os
@@ -91,7 +91,7 @@ def train(config: DictConfig) -> float | None:
     with lock_run_folder(folder) as lock:
         finish_putting_aside(folder)
         try:
-            plan = RunPlan(config, folder, read_overrides(), find_earlier_training(config, folder))
+            plan = resolve_run(config, folder)
         except CompletedAlreadyError as error:
             return score_completed(config, folder, error.summary)
         with keep_summary(folder, plan.earlier) as summary:
@@ -100,6 +100,11 @@ def train(config: DictConfig) -> float | None:
             fit(prepared, summary)
             finish(prepared, summary)
     return _best_score(summary.entries)
+
+
+def resolve_run(config: DictConfig, folder: Path) -> RunPlan:
+    """Settle what to train: a new run, or one that this folder or ckpt_path holds."""
+    return RunPlan(config, folder, read_overrides(), find_earlier_training(config, folder))
 
 
 def score_completed(config: DictConfig, folder: Path, summary: Mapping[str, Any]) -> float | None:
