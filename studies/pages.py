@@ -19,8 +19,8 @@ from studies.summary_table import render_summary
 HEAD = """# Results
 
 Each study asks one question. Its page gives the finding, a leaderboard, a figure, the commands, and
-all tables. The tables are what `compare.py` wrote of the runs; the numbers in the text are filled in
-from them. The archive beside a page holds the tables and the runs without their weights.
+all tables. `compare.py` made the tables, and the numbers in the text are taken from them. The archive
+beside a page holds the tables and the runs, without weights.
 
     python -m studies                 write these pages again, from the archives
     python -m studies keep NAME       compare the runs of a study again, and keep them
@@ -28,16 +28,19 @@ from them. The archive beside a page holds the tables and the runs without their
 
 How to read the tables:
 
-- *Over sentences* (p): would other sentences of this kind show the difference? *Over seeds* (p):
-  would models trained again show it? A difference *holds* where both p, corrected for the number of
-  comparisons, are below 0.05.
-- Settings and search were chosen on the validation set. A study says where a system was added
-  because of what others did.
-- Test sets were translated when a system's training had ended; tables were made while other seeds
-  were still trained.
+- *p over sentences*: would other sentences of this kind show the difference? *p over seeds*: would
+  newly trained models show it? A difference *holds*, or *is shown*, if both p are below 0.05 after
+  correction for the number of comparisons. With one seed, only p over sentences decides.
+- A difference that is not shown may still exist.
+- *Words too often* are words that the reference has less often or not at all. *Words left out* are the
+  reverse. *Repeated 2grams* are word pairs repeated more often than in the reference.
+- Settings and search were chosen on the validation set. A study says if a system was added because of
+  the results of others.
+- A system's test sets were translated after its training. Tables were made while other seeds were
+  still training.
 - Another kind of processor gives other weights. To train one row again, use its command with
   another `sweep=`, because a restored run counts as completed.
-- A + behind a commit: files of the project were changed since.
+- A + after a commit: files of the project had been changed since that commit.
 
 """
 

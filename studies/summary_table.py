@@ -39,10 +39,10 @@ def render_summary(tests: Mapping[str, Mapping[str, Any]]) -> str:
     deviations = {test: tables["spread_over_seeds"] for test, tables in tests.items() if test in with_seeds}
     lines = [*([_introduce(by_bleu, tests, deviations), ""] if by_bleu else []), *_leaderboard(tests, by_bleu), ""]
     if others:
-        both = " Bold: over sentences and over seeds." if deviations else ""
+        both = " Bold: both p are below 0.05." if deviations else ""
         text = (
-            "Other differences over sentences, for each 100 words of the reference or in per cent. The p are corrected "
-            f"for all comparisons by a measure.{both}"
+            "Other differences that show over sentences, for each 100 words of the reference or in per cent. Each p is "
+            f"corrected (Holm) for all comparisons by the same measure.{both}"
         )
         heads = ["", "test set", "system", "", "Δ", "p (sentences)", "p (seeds)"]
         lines += [text, "", *Table(heads, [_row(one) for one in others]).drop_empty_columns().to_markdown(), ""]
@@ -50,14 +50,12 @@ def render_summary(tests: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _introduce(by_bleu: Sequence[Comparison], tests: Mapping[str, Any], deviations: Mapping[str, Any]) -> str:
-    order = "The best on average first." if len(tests) > 1 else "The best first."
-    text = f"{order} The p are corrected (Holm) for the {len(by_bleu)} comparisons of this table."
+    order = "The best average comes first." if len(tests) > 1 else "The best comes first."
+    text = f"{order} Each p is corrected (Holm) for the {len(by_bleu)} comparisons of this table."
     if deviations:
         pooled = ", ".join(f"{one['deviation']:.2f} BLEU on {test}" for test, one in deviations.items())
-        text += (
-            f" p over seeds uses the deviation of all systems together, {pooled}. Bold: over sentences and over seeds."
-        )
-    return f"{text} Δ has its 95 % interval over sentences, uncorrected."
+        text += f" p over seeds uses the pooled deviation of all systems, {pooled}. Bold: both p are below 0.05."
+    return f"{text} The 95 % intervals of Δ are over sentences and uncorrected."
 
 
 def _row(one: Comparison) -> list[str]:

@@ -84,7 +84,7 @@ def test_differences_over_sentences_and_seeds_are_in_bold():
     assert better[5:] == ["20.00 ± 0.25", "+0.00 [−0.50, +0.50]", "1.000", "1.000"]
     assert plain_row == ["31.00", "30.00 ± 0.25", "baseline", "", "", "20.00 ± 0.25", "baseline", "", ""]
     assert "for the 4 comparisons of this table" in text
-    assert "of all systems together, 0.36 BLEU on old, 0.36 BLEU on new." in text
+    assert "pooled deviation of all systems, 0.36 BLEU on old, 0.36 BLEU on new." in text
     others = text.split("\n\n")[3].strip().split("\n")[2:]
     assert others == [
         "| repeated 2grams | old | better | 0.60 | **−0.40** | 0.004 | 0.004 |",

@@ -9,29 +9,29 @@ from nmt.report.render.table import Table, escape_markdown
 FIRST = ("bleu", "chrf", "ter", "perplexity", "aer")  # scores of the first table; all others follow in a second
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "aer": "AER", "saer": "SAER"}
 ADEQUACY = (
-    "For each 100 words of the (first) reference, in words as BLEU counts them; less is better. Words too often and "
-    "left out are what precision and recall of single words lack, synonyms among them: a worse translation has more of "
-    "both. What is said again is nearer to what coverage is for."
+    "For each 100 words of the (first) reference, in words as BLEU counts them; less is better. Words too often lower "
+    "the precision of single words, words left out lower their recall. Synonyms count too, and a worse translation has "
+    "more of both. Repetition is closer to what coverage should prevent."
 )
 BY_LENGTH = (
-    "In source words, and how many sentences. Behind BLEU the difference to the baseline on these sentences, with "
-    "its 95 % interval; the baseline has the interval of its own BLEU."
+    "Lengths are in source words; in brackets the number of sentences. BLEU is followed by the difference to the "
+    "baseline on these sentences, with its 95 % interval. The baseline has the interval of its own BLEU."
 )
 LENGTHS = (
     "The mean length of the translations, in words as BLEU counts them; in brackets the ratio to the length of the "
     "references. Translations that are too short leave words out."
 )
 LONGER_THAN = (
-    "BLEU of all sentences longer than so many source words (how many there are), with the difference to the baseline "
-    "as above."
+    "BLEU of all sentences with more source words than this (in brackets the number of sentences), with the difference "
+    "to the baseline as above."
 )
 LONGER = (
-    "How much more BLEU a system gains over the baseline on sentences longer than so many source words than on all "
-    "others (how many are longer), with its 95 % interval over sentences."
+    "The gain in BLEU over the baseline on sentences with more source words than this, minus the gain on all others. "
+    "In round brackets the number of longer sentences, in square ones the 95 % interval over sentences."
 )
 ALIGNMENT = (
-    "Of attention while the references are said, in per cent; less is better. SAER takes the weights as they are, so "
-    "that it changes with how sharp they are, and where they do not sum to one."
+    "Attention when the model is given the references, in per cent; less is better. Each p is uncorrected. SAER uses "
+    "the weights themselves, so it changes with their sharpness and with their sum."
 )
 
 
@@ -52,15 +52,15 @@ def _introduce(tables: Mapping[str, Any]) -> str:
     over_seeds, together, by_seeds = tables["spread_over_seeds"], tables.get("together", 1), ""
     if over_seeds:
         by_seeds = (
-            ", over seeds by Student's t with the spread that all systems have together "
-            f"({over_seeds['deviation']:.2f} BLEU, {over_seeds['degrees']} degrees of freedom)"
+            " p over seeds is by Student's t with the pooled deviation of all systems "
+            f"({over_seeds['deviation']:.2f} BLEU, {over_seeds['degrees']} degrees of freedom)."
         )
     in_blocks = f", {together} sentences at a time" if together > 1 else ""
     return (
-        f"{tables['sentences']} sentences; ± is the standard deviation over seeds. Differences are to "
-        f"{escape_markdown(tables['baseline'])}, in BLEU alone, with 95 % intervals over sentences; p is two-sided and "
-        f"of each comparison by itself: over sentences by paired bootstrap ({tables['resamples']} "
-        f"resamples{in_blocks}, BLEU the mean over seeds){by_seeds}. sacrebleu {escape_markdown(tables['signature'])}"
+        f"{tables['sentences']} sentences; ± is the standard deviation over seeds. Differences are in BLEU, to "
+        f"{escape_markdown(tables['baseline'])}, with 95 % intervals over sentences. Each p is two-sided and not "
+        f"corrected for the number of comparisons. p over sentences is by paired bootstrap ({tables['resamples']} "
+        f"resamples{in_blocks}, mean BLEU over seeds).{by_seeds} sacrebleu: {escape_markdown(tables['signature'])}"
     )
 
 

@@ -184,7 +184,7 @@ def render_paper_table(content: Mapping[str, Any], *, level: int = 1) -> str:
     lines = [f"{'#' * level} {content['title']}", "", *table.to_markdown()]
     ours = [", ".join(tests) or "–", *filter(None, [common]), f"sacrebleu {'; '.join(signatures) or '–'}"]
     lines += ["", f"Ours: {'; '.join(ours)}."]
-    lines += ["The paper's figures are of its own data: only how rows compare can be compared.", ""]
+    lines += ["The paper's figures are from other data: compare the order of rows, not the figures.", ""]
     lines += ["Departures from the paper:", "", *(f"- {text}" for text in content["departures"])]
     if content.get("settings"):
         lines.append(f"- all rows: `{' '.join(content['settings'])}`")
