@@ -96,8 +96,7 @@ def measure_ours(options: argparse.Namespace) -> dict:
     from nmt.config.schema import load_defaults
     from nmt.evaluation.bleu import corpus_bleu
     from nmt.runs.trained_model import TrainedRun
-    from nmt.system.matrix_products import resolve_precision, set_precision
-    from nmt.translate.loading import build_search, make_translator
+    from nmt.translate.loading import build_search, make_translator, set_up_search
 
     torch.set_num_threads(options.threads)
     run = TrainedRun(options.run)
@@ -110,8 +109,7 @@ def measure_ours(options: argparse.Namespace) -> dict:
         search_settings = build_search(settings)
         if settings.int8 != int8:
             int8, translator = settings.int8, make_translator(TrainedRun(options.run), "cpu", int8=settings.int8)
-        # as translate.py does; without it, products would take torch's default library
-        set_precision(resolve_precision(settings.matmul_precision, run.model, "cpu"))
+        set_up_search(settings, run.model)
         started = clock()
         sources = (line.source for line in lines)
         translations = [best[0] for best in translator(sources, search_settings, batch_size=BATCH)]

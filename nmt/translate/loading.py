@@ -14,6 +14,7 @@ from nmt.model.translator import Translator
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.ensemble import Ensemble, Member
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
+from nmt.system.freed_memory import keep_freed_memory
 from nmt.system.matrix_products import resolve_precision, set_precision
 from nmt.system.threads import check_threads, set_threads
 from nmt.translate.int8 import quantize_decoder
@@ -40,8 +41,7 @@ def load_translator(settings: DictConfig) -> tuple[list[TrainedRun], TextTransla
     check_settings(settings)
     set_threads(settings.threads)
     runs = [TrainedRun(path, settings.user_dir, trust=settings.trust) for path in list_run_paths(settings)]
-    device = _choose_device(settings.device)
-    set_precision(resolve_precision(settings.matmul_precision, runs[0].model, device))
+    set_up_search(settings, runs[0].model)
     if settings.run is not None:
         return runs, make_translator(runs[0], settings.device, settings.candidates, int8=settings.int8)
     first = _choose_candidate_run(runs, settings.candidates)
@@ -51,9 +51,19 @@ def load_translator(settings: DictConfig) -> tuple[list[TrainedRun], TextTransla
     ensemble = Ensemble(members, weights=settings.weights, average=settings.average)
     candidates = first.candidates(settings.candidates)
     translator = TextTranslator(
-        ensemble, first.languages, source_end=ensemble.source_end, device=device, candidates=candidates
+        ensemble,
+        first.languages,
+        source_end=ensemble.source_end,
+        device=_choose_device(settings.device),
+        candidates=candidates,
     )
     return runs, translator
+
+
+def set_up_search(settings: DictConfig, model: Translator) -> None:
+    """Choose the library of matrix products, and keep freed memory; both apply to the whole process."""
+    set_precision(resolve_precision(settings.matmul_precision, model, _choose_device(settings.device)))
+    keep_freed_memory()
 
 
 def list_run_paths(settings: DictConfig) -> list[str]:

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from nmt.search.settings import Search
 from nmt.system.threads import set_threads
-from nmt.translate.loading import build_search, check_settings
+from nmt.translate.loading import build_search, check_settings, set_up_search
 from nmt.web.cancellation import run_while_awaited
 from nmt.web.hosts import allowed_hosts
 from nmt.web.listener import PAGE_HEADERS, listen, make_app, run_app
@@ -47,7 +47,9 @@ def serve(settings: DictConfig) -> None:
         check_settings(settings)
         set_threads(settings.threads)
         served = open_runs(settings)
-        search = build_search(settings, [one.run for one in served.values()])
+        opened = [one.run for one in served.values()]
+        set_up_search(settings, opened[0].model)
+        search = build_search(settings, opened)
         run_app(create_app(served, search, allowed_hosts(settings.host)), listener, settings.host)
 
 

@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from commands import ROOT, TWO_STEPS, command
 from omegaconf import OmegaConf
 from starlette.testclient import TestClient
@@ -20,6 +21,7 @@ from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import Search
+from nmt.system.matrix_products import set_precision
 from nmt.translate.loading import make_translator
 from nmt.translate.unknown_words import make_replacer
 from nmt.web.hosts import allowed_hosts
@@ -338,6 +340,16 @@ def test_the_page_begins_with_the_search_of_its_runs(folders, monkeypatch):
         settings, _ = read_arguments("translate", [*arguments, *typed], usage="")
         with pytest.raises(pytest.fail.Exception, match=f"^{beam}$"):
             serve(settings)
+
+
+@pytest.mark.parametrize("precision", ["medium", "highest"])
+def test_the_page_has_the_matrix_products_of_its_settings(folders, monkeypatch, precision):
+    monkeypatch.setattr("nmt.web.server.create_app", lambda *_: pytest.fail(torch.get_float32_matmul_precision()))
+    try:
+        with pytest.raises(pytest.fail.Exception, match=f"^{precision}$"):
+            serve(settings_of(*folders, port=0, matmul_precision=precision))
+    finally:
+        set_precision("highest")
 
 
 def test_a_run_must_be_given():
