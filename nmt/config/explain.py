@@ -264,6 +264,9 @@ ROWS = (
         f"{error.full_key}: {first_line(error)}" if error.full_key else first_line(error)),
     (MarkedYAMLError, r"line \d+, column", _broken_yaml),
     # submitit's errors
+    (RuntimeError, "sbatch: error: (.+)$", lambda _, match:
+        f"sbatch refused the jobs: {match[1]}. Fix: give the hydra.launcher keys that your cluster wants, such as "
+        "partition, account and gpus_per_node (docs/scaling.md)"),
     (RuntimeError, r"^Job not requeued because: (.+?)\.?$", lambda _, match:
         f"stopped by the cluster and not requeued ({match[1]}). Fix: hydra.launcher.timeout_min=… gives a job more "
         "time, hydra.launcher.max_num_timeout=… requeues it when its time ends"),

@@ -101,6 +101,13 @@ def submit(function):
     return run
 
 
+def submit_to_a_partition_that_is_not_there(_):
+    """Do what submitit does when sbatch, here a stand-in, refuses a job."""
+    utils = pytest.importorskip("submitit.core.utils", reason="pip install -r requirements-dev.txt")
+    refusal = "sbatch: error: invalid partition: gpux\nsbatch: error: Batch job submission failed: Invalid partition"
+    utils.CommandFunction(["sh", "-c", f"echo '{refusal}' >&2; exit 1"], verbose=False)()
+
+
 def run_out_of_time(_):
     """Do what submitit does in a job when its time ends for the last time."""
     environment = pytest.importorskip("submitit.core.job_environment", reason="pip install -r requirements-dev.txt")
@@ -203,6 +210,11 @@ CASES = {  # type and pattern of a row: the command, the error, the line
         [],
         read_broken_yaml,
         "FOLDER/mine.yaml, line 3: while parsing a flow sequence, expected ',' or ']'",
+    ),
+    ("RuntimeError", "sbatch: error: (.+)$"): (
+        [],
+        submit_to_a_partition_that_is_not_there,
+        "sbatch refused the jobs: Batch job submission failed: Invalid partition. Fix: give the hydra.launcher keys",
     ),
     ("RuntimeError", r"^Job not requeued because: (.+?)\.?$"): (
         [],
