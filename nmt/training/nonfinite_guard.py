@@ -66,7 +66,7 @@ class NonfiniteGuard:
         self.skipped += 1
         self.in_a_row += 1
         if writes:
-            self._report("step left out", step, loss, norm, sentences, logs=True)
+            self._report("step skipped", step, loss, norm, sentences, logs=True)
         if self.in_a_row >= self.most_in_a_row and not self.norms:
             raise NeverFiniteError(
                 f"the loss or its gradient was NaN or infinite in all {self.in_a_row} steps, so optimizer.lr is not "
