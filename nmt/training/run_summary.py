@@ -93,11 +93,7 @@ def keep_summary(folder: Path, earlier: EarlierTraining, sweep: Path | None = No
     """Yield the summary of a run; at the end, write how it ended and close its loggers.
 
     Signals that come while data are prepared or a test set is scored end the run too; training handles its own.
-
-    Args:
-        folder: the run's folder.
-        earlier: the training that it continues.
-        sweep: the sweep's folder, if one of Hydra's other launchers started the run.
+    `sweep` is the folder of the sweep, if one of Hydra's other launchers started the run.
     """
     clock = time.perf_counter()
     entries = {"status": "running", "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "id": secrets.token_hex(6)}
@@ -171,5 +167,5 @@ def _close(loggers: list[Logger], exit_code: int) -> None:
             try:  # because an open run of W&B would swallow the next job's
                 logger.experiment.finish(exit_code=exit_code)
             except TimeoutError:
-                fix = f"`wandb sync {logger.save_dir}/wandb/run-*` sends the rest"
-                log.warning("W&B: the upload took too long. Fix: %s", fix)
+                place = f"{logger.save_dir}/wandb/run-*"
+                log.warning("W&B: the upload took too long. Fix: `wandb sync %s` sends the rest", place)

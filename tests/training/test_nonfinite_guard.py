@@ -164,7 +164,7 @@ def test_a_nonfinite_step_is_skipped_whatever_gradients_are_clipped_by(guard, al
             assert float(training.gradient_norm) == pytest.approx(2 * math.sqrt(3))
 
 
-def test_on_a_gpu_a_fused_optimizer_skips_the_step_and_the_guard_hears_of_it_with_the_next(guard):
+def test_on_a_gpu_a_fused_optimizer_skips_the_step_and_the_guard_counts_it_with_the_next(guard):
     model, training = training_of(guard, "cuda")  # its tensors are on the CPU, whose fused Adam skips alike
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
     weights, skipped = [], []
