@@ -13,13 +13,12 @@ optimizer is sparse_adam with lists, and adam without.
 import argparse
 import json
 import resource
-import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median
 
-from machine import write_results
+from machine import read_figures, write_results
 
 SOURCE_WORDS, SENTENCES, LENGTHS, BATCH, FREQUENT = 30_000, 2000, (6, 20), 80, 2000
 
@@ -35,8 +34,7 @@ def main() -> None:
             for kind in ("whole", "lists"):
                 command = [sys.executable, __file__, "--inside", kind, "--words", str(words), "--size", options.size]
                 command += ["--steps", str(options.steps), "--threads", str(options.threads)]
-                output = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1]
-                rounds.append({"round": number, "words": words, "kind": kind} | json.loads(output))
+                rounds.append({"round": number, "words": words, "kind": kind} | read_figures(command))
                 print(json.dumps(rounds[-1]), file=sys.stderr)
     print_table(rounds, options.words)
     if options.output:

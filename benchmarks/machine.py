@@ -1,9 +1,10 @@
-"""Write the results of a benchmark, with a description of the machine, which the figures depend on."""
+"""Run the rounds of a benchmark, and write their results with the machine, which the figures depend on."""
 
 import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +16,22 @@ from peers import choose_clock
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # the scripts that import this module also import nmt
 PACKAGES = ("torch", "pytorch-lightning", "numpy")
+
+
+def run_rounds(options: argparse.Namespace, measure: Callable[[], dict], print_table: Callable[[list], None]) -> None:
+    """Measure `--rounds` times, print each round as it ends and a table of all, and write them to `--output`."""
+    rounds: list[dict] = []
+    for number in range(options.rounds):
+        rounds.append(measure())
+        print(f"round {number + 1}: {json.dumps(rounds[-1])}", file=sys.stderr)
+    print_table(rounds)
+    if options.output:
+        write_results(Path(options.output), options, rounds=rounds)
+
+
+def read_figures(command: list[str]) -> dict:
+    """Run a command, and return the JSON of the last line that it prints."""
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
 
 
 def write_results(path: Path, options: argparse.Namespace, **figures: Any) -> None:

@@ -14,14 +14,12 @@ other programs lengthen it little.
 
 import argparse
 import json
-import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 from statistics import median
 
 from growth import matrix_operations
-from machine import measure_gflops, write_results
+from machine import measure_gflops, read_figures, run_rounds
 from peers import choose_clock
 from train_throughput import compose
 
@@ -35,13 +33,7 @@ def main() -> None:
     if options.inside:
         print(json.dumps(measure(options)))
         return
-    rounds = []
-    for number in range(options.rounds):
-        rounds.append({precision: measure_in_process(precision, options) for precision in options.precision})
-        print(f"round {number + 1}: {json.dumps(rounds[-1])}", file=sys.stderr)
-    print_table(rounds)
-    if options.output:
-        write_results(Path(options.output), options, rounds=rounds)
+    run_rounds(options, lambda: {each: measure_in_process(each, options) for each in options.precision}, print_table)
 
 
 def parse() -> argparse.Namespace:
@@ -65,7 +57,7 @@ def measure_in_process(precision: str, options: argparse.Namespace) -> dict:
     command = [sys.executable, __file__, "--inside", precision, "--size", options.size, "--data", options.data]
     command += ["--updates", str(options.updates), "--threads", str(options.threads)]
     command += [f"--override={override}" for override in options.override]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+    return read_figures(command)
 
 
 def measure(options: argparse.Namespace) -> dict:

@@ -19,12 +19,11 @@ import argparse
 import json
 import re
 import resource
-import subprocess
 import sys
 from pathlib import Path
 from statistics import median
 
-from machine import write_results
+from machine import read_figures, run_rounds
 from peers import choose_clock
 
 ROOT = Path(__file__).parent.parent
@@ -38,15 +37,7 @@ def main() -> None:
     if options.inside:
         print(json.dumps(measure_ours(options)))
         return
-    rounds = []
-    for number in range(options.rounds):
-        rounds.append({"ours": run_ours(options)})
-        for system in chosen_peers(options):
-            rounds[-1][system] = run_peer(system, options)
-        print(f"round {number + 1}: {json.dumps(rounds[-1])}", file=sys.stderr)
-    print_table(rounds)
-    if options.output:
-        write_results(Path(options.output), options, rounds=rounds)
+    run_rounds(options, lambda: measure_all(options), print_table)
 
 
 def parse() -> argparse.Namespace:
@@ -80,12 +71,17 @@ def chosen_peers(options: argparse.Namespace) -> list[str]:
     return [system for system in PEERS if getattr(options, system)]
 
 
+def measure_all(options: argparse.Namespace) -> dict:
+    """Measure our search and that of each peer, one after the other."""
+    return {"ours": run_ours(options)} | {system: run_peer(system, options) for system in chosen_peers(options)}
+
+
 def run_ours(options: argparse.Namespace) -> dict:
     """Measure our search in a new process."""
     command = [sys.executable, __file__, "--inside", "--run", options.run, "--test", options.test]
     command += ["--threads", str(options.threads), "--beams", *map(str, options.beams)]
     command += [f"--search={search}" for search in options.search]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+    return read_figures(command)
 
 
 def measure_ours(options: argparse.Namespace) -> dict:
@@ -129,7 +125,7 @@ def run_peer(system: str, options: argparse.Namespace) -> dict:
     command = [sys.executable, str(Path(__file__).parent / script), verb, "--python", getattr(options, system)]
     command += ["--data", options.text, "--model", getattr(options, f"{system}_model")]
     command += ["--threads", str(options.threads), "--beams", *map(str, options.beams)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+    return read_figures(command)
 
 
 def print_table(rounds: list[dict]) -> None:

@@ -16,7 +16,6 @@ the updates of other systems.
 import argparse
 import json
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from machine import write_results
+from machine import read_figures, run_rounds
 
 BATCH = 80
 LARGEST_DIFFERENCE = 0.15  # of a peer's words per update, because it draws other batches of the same text
@@ -51,14 +50,7 @@ def main() -> None:
         return
     systems = ["ours", *options.mechanism] if options.mechanism else ["hoisted", "ours"]
     systems += [peer for peer in PEERS if getattr(options, peer)]
-    rounds = []
-    for number in range(options.rounds):
-        rounds.append({system: measure(system, options) for system in systems})
-        for system in systems:
-            print(f"round {number + 1}: {json.dumps(rounds[-1][system])}", file=sys.stderr)
-    print_table(rounds, systems)
-    if options.output:
-        write_results(Path(options.output), options, rounds=rounds)
+    run_rounds(options, lambda: {system: measure(system, options) for system in systems}, print_table)
 
 
 def parse() -> argparse.Namespace:
@@ -94,7 +86,7 @@ def measure(system: str, options: argparse.Namespace) -> dict:
     command += ["--updates", str(options.updates), "--threads", str(options.threads), "--device", options.device]
     overrides = [*options.override, *(system.split() if system in options.mechanism else ())]
     command += [f"--override={override}" for override in overrides]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+    return read_figures(command)
 
 
 def measure_peer(system: str, options: argparse.Namespace) -> dict:
@@ -106,7 +98,7 @@ def measure_peer(system: str, options: argparse.Namespace) -> dict:
         command += ["--data", folder, "--updates", str(options.updates), "--threads", str(options.threads)]
         if system == "joeynmt":
             command += ["--size", options.size, "--device", options.device]
-        result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+        result = read_figures(command)
         check_words(result, (Path(folder) / "train.de").read_text(encoding="utf-8").splitlines())
     return result
 
@@ -338,11 +330,11 @@ def preprocessed_lines(data) -> Iterator[tuple[str, list[tuple[str, str]]]]:
             yield name, list(map(tuple, workers.preprocess(data.reader(**pair))))
 
 
-def print_table(rounds: list[dict], systems: list[str]) -> None:
+def print_table(rounds: list[dict]) -> None:
     """Print medians over the rounds, of the ratios too."""
     print("| system | tokens/s | ours / it | peak memory, MiB | outside forward and backward | between batches |")
     print("|---|---|---|---|---|---|")
-    for system in systems:
+    for system in rounds[0]:
         results = [turn[system] for turn in rounds]
         rate = median(result["tokens_per_second"] for result in results)
         ratio = median(turn["ours"]["tokens_per_second"] / turn[system]["tokens_per_second"] for turn in rounds)

@@ -27,6 +27,7 @@ from nmt.config.overrides import expand_home, find_repeated
 from nmt.config.schema import check_overrides
 from nmt.errors import ConfigurationError
 from nmt.system.files import check_writable, to_path
+from nmt.system.garbage_collection import pause_garbage_collection
 
 if TYPE_CHECKING:
     from nmt.data.datamodule import TranslationData
@@ -60,7 +61,8 @@ def build_data(overrides: list[str]) -> "TranslationData":
     """Return the data of train.py with these overrides."""
     with hydra.initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         check_overrides(overrides)
-        return hydra.utils.instantiate(hydra.compose("config", overrides=overrides).data)
+        with pause_garbage_collection():  # because the class of the data imports torch and Lightning
+            return hydra.utils.instantiate(hydra.compose("config", overrides=overrides).data)
 
 
 def print_figures(texts: dict[str, Any]) -> None:

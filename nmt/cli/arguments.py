@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -12,7 +13,7 @@ from nmt.config.key_list import describe_keys
 from nmt.config.overrides import expand_home, explain_split_argument, find_repeated, read_dotlist
 from nmt.config.schema import find_misfit, load_defaults
 from nmt.config.user_dir import add_user_dir
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, suggest_path
 
 HELP = {"-h", "--help", "help"}
 
@@ -65,7 +66,7 @@ def _explain_plain(argument: str) -> str:
     if os.path.isfile(argument):
         return f"{argument}: is a file, not a run. Fix: name a run's folder or a .ckpt file, or write KEY={argument}"
     fix = "Fix: name the folder of a run, or write KEY=VALUE; --help explains the keys"
-    return f"{argument}: no such folder or checkpoint, and not KEY=VALUE. {fix}"
+    return f"{argument}: no such folder or checkpoint{suggest_path(Path(argument))}, and not KEY=VALUE. {fix}"
 
 
 def exit_after_help(arguments: list[str], usage: str) -> None:

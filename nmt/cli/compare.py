@@ -20,9 +20,12 @@ from nmt.cli.run_arguments import split_runs
 from nmt.config.overrides import expand_home
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError, require_packages
-from nmt.report.compare.systems import ComparedSystems
-from nmt.report.comparison import compare_runs
 from nmt.system.files import check_writable
+from nmt.system.garbage_collection import pause_garbage_collection
+
+with pause_garbage_collection():  # because these import torch
+    from nmt.report.compare.systems import ComparedSystems
+    from nmt.report.comparison import compare_runs
 
 
 def compare(folders: Sequence[str], settings: DictConfig) -> str:

@@ -44,6 +44,7 @@ from nmt.cli.run_arguments import name_runs, split_runs
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError, UserError, make_printable
 from nmt.system.files import dump_json
+from nmt.system.garbage_collection import pause_garbage_collection
 
 if TYPE_CHECKING:
     from nmt.evaluation.run_evaluation import Evaluation
@@ -79,7 +80,8 @@ def choose_task(settings: DictConfig, data_overrides: list[str]) -> tuple[str, .
 
 def evaluate_in_turn(runs: list[str], settings: DictConfig, data_overrides: list[str], keys: tuple[str, ...]) -> None:
     """Evaluate runs one after another; an error of one does not stop the others."""
-    from nmt.translate.loading import check_settings
+    with pause_garbage_collection():
+        from nmt.translate.loading import check_settings
 
     if keys or settings.output is not None:
         given = keys[0] if keys else "output"
@@ -100,7 +102,8 @@ def evaluate_in_turn(runs: list[str], settings: DictConfig, data_overrides: list
 
 def evaluate_test_set(settings: DictConfig, data_overrides: list[str], indent: int | None = 2) -> None:
     """Evaluate a run, and print sentences and scores; as_json=true indents them, or prints a single line."""
-    from nmt.evaluation.run_evaluation import evaluate
+    with pause_garbage_collection():
+        from nmt.evaluation.run_evaluation import evaluate
 
     evaluation = evaluate(settings, data_overrides, heatmaps=0 if settings.as_json else settings.show)
     scores = evaluation.scores
@@ -120,8 +123,9 @@ def evaluate_test_set(settings: DictConfig, data_overrides: list[str], indent: i
 
 def print_pair_scores(settings: DictConfig, _: list[str]) -> None:
     """Print the log-probabilities of given translations."""
-    from nmt.evaluation.forced_scoring import score_pairs
-    from nmt.translate.loading import build_search, load_translator
+    with pause_garbage_collection():
+        from nmt.evaluation.forced_scoring import score_pairs
+        from nmt.translate.loading import build_search, load_translator
 
     runs, translator = load_translator(settings)
     print_lines(score_pairs(translator, settings, build_search(settings, runs).aligned_word))
@@ -129,15 +133,17 @@ def print_pair_scores(settings: DictConfig, _: list[str]) -> None:
 
 def print_rescored(settings: DictConfig, _: list[str]) -> None:
     """Print an n-best list ranked with the log-probabilities of a run."""
-    from nmt.evaluation.rescoring import rescore
-    from nmt.translate.loading import load_translator
+    with pause_garbage_collection():
+        from nmt.evaluation.rescoring import rescore
+        from nmt.translate.loading import load_translator
 
     print_lines(rescore(load_translator(settings)[1], settings))
 
 
 def share_model(settings: DictConfig, _: list[str]) -> None:
     """Write a run's model to a folder, and upload it."""
-    from nmt.share.export import export_model, push_model
+    with pause_garbage_collection():
+        from nmt.share.export import export_model, push_model
 
     for key in ("export", "push"):
         if settings[key] is not None and settings.run is None:

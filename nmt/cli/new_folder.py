@@ -21,6 +21,7 @@ from nmt.system.safe_files import UnreadableError, inside, read_json
 
 RUN_FILES = (COMPOSITION, f"{CHECKPOINTS}/{COMPOSITION}", LOCK, SUMMARY, "train.log", "output.log")
 SWEEP_FILES = ("multirun.yaml", SWEEP, "table.json", "table.md")
+SUBMISSIONS = Path(".submitit")  # a job that SLURM has taken has a folder in it, with its log
 new_folders: list[Path] = []  # the run's or sweep's, and those above it
 
 
@@ -79,4 +80,4 @@ def _is_refused(folder: Path) -> bool:
     places = [Path(job["folder"]) for job in jobs] or [Path()]
     written_first = [*map(Path, SWEEP_FILES), *(place / name for place in places for name in RUN_FILES)]
     files = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
-    return all(any(file.is_relative_to(name) for name in written_first) for file in files)
+    return all(file.parent == SUBMISSIONS or any(map(file.is_relative_to, written_first)) for file in files)

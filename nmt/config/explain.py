@@ -264,6 +264,14 @@ ROWS = (
         f"{error.full_key}: {first_line(error)}" if error.full_key else first_line(error)),
     (MarkedYAMLError, r"line \d+, column", _broken_yaml),
     # submitit's errors
+    (RuntimeError, '^Could not detect "srun"', lambda *_:
+        "hydra/launcher=submitit_slurm: finds no srun, so this is no node of a SLURM cluster. Fix: leave out "
+        "hydra/launcher= and hydra.launcher.…, and the jobs run on this machine"),
+    (ValueError, "^LocalExecutor can use only one node", lambda *_:
+        "hydra/launcher=submitit_local: is for one machine. Fix: leave out hydra.launcher.nodes="),
+    (RuntimeError, "sbatch: error: (.+)$", lambda _, match:
+        f"sbatch refused the jobs: {match[1]}. Fix: give the hydra.launcher keys that your cluster wants, such as "
+        "partition, account and gpus_per_node (docs/scaling.md)"),
     (RuntimeError, r"^Job not requeued because: (.+?)\.?$", lambda _, match:
         f"stopped by the cluster and not requeued ({match[1]}). Fix: hydra.launcher.timeout_min=… gives a job more "
         "time, hydra.launcher.max_num_timeout=… requeues it when its time ends"),

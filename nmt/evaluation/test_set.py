@@ -23,7 +23,7 @@ class TestSet(NamedTuple):
     references: list[list[str]]  # the target side, then further translations
     gold: list[Gold] | None
     blank: int  # pairs dropped because a side is blank
-    alignments_words: str = "text"  # the words that `gold` counts: `text` or `preprocessed`
+    alignments_words: str  # the words that `gold` counts: `text` or `preprocessed`
 
 
 def read_test_set(data: TranslationData) -> TestSet:

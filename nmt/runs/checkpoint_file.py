@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nmt.config.allowed_targets import check_size
-from nmt.errors import CheckpointError, UserError, first_line
+from nmt.errors import CheckpointError, UserError, first_line, suggest_path
 from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, SWEEP, WEIGHTS, read_summary
 from nmt.runs.shared_model import MOST_BYTES, NEEDED, read_model
 from nmt.system.files import atomic_write, sync, to_path
@@ -76,7 +76,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         _check_integrity(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such checkpoint") from None
+        raise CheckpointError(f"{path}: no such checkpoint{suggest_path(path)}") from None
     except IsADirectoryError:
         file = path / LAST if path.name == CHECKPOINTS else path / CHECKPOINTS / LAST
         raise CheckpointError(f"{path}: is a folder. Fix: name a checkpoint, such as {file}") from None
@@ -154,7 +154,7 @@ def locate_checkpoint(path: Path) -> tuple[Path, Path]:
         folder = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
         return folder, path
     if not path.is_dir():
-        raise UserError(f"run={path}: no such folder or checkpoint")
+        raise UserError(f"run={path}: no such folder or checkpoint{suggest_path(path)}")
     for name in (BEST, LAST, PREVIOUS):
         if (checkpoint := path / CHECKPOINTS / name).is_file():
             return path, checkpoint

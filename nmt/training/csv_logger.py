@@ -75,8 +75,7 @@ class CsvLogger(Logger):
         """Append a row; the file is rewritten where it needs a new column."""
         self._check_unchanged()
         row = {"step": step, **metrics}
-        new = [name for name in (*FIRST, *sorted(row)) if name in row and name not in self.columns]
-        if new:
+        if new := [name for name in (*FIRST, *sorted(row)) if name in row and name not in self.columns]:
             rows = self._read() if self.columns else []
             self.columns += dict.fromkeys(new)
             self._rewrite(rows)

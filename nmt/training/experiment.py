@@ -11,6 +11,7 @@ from typing import Any
 
 import hydra.utils
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
@@ -86,15 +87,17 @@ def train(config: DictConfig) -> float | None:
     Returns:
         The best validation score, for sweepers.
     """
-    folder = Path(HydraConfig.get().runtime.output_dir)
-    refuse_working_directory(folder, Path(HydraConfig.get().runtime.cwd))
+    hydra_config = HydraConfig.get()
+    folder = Path(hydra_config.runtime.output_dir)
+    sweep = Path(hydra_config.sweep.dir).absolute() if hydra_config.mode == RunMode.MULTIRUN else None
+    refuse_working_directory(folder, Path(hydra_config.runtime.cwd))
     with lock_run_folder(folder) as lock:
         finish_putting_aside(folder)
         try:
             plan = resolve_run(config, folder)
         except CompletedAlreadyError as error:
             return score_completed(config, folder, error.summary)
-        with keep_summary(folder, plan.earlier) as summary:
+        with keep_summary(folder, plan.earlier, sweep) as summary:
             preflight(plan, summary)
             prepared = prepare(plan, summary, lock)
             fit(prepared, summary)

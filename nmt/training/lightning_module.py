@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import pytorch_lightning
 import torch
-from pytorch_lightning import Trainer
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -38,7 +37,7 @@ def check_loss(label_smoothing: float, normalize: str) -> None:
 
 
 class UnreadStep(NamedTuple):
-    """A step of which the guard has not heard yet."""
+    """A step that the guard has not checked yet."""
 
     read: Callable[[], list[float]]  # returns objective, gradient norm, and what a piece has of LOSSES
     number: int
@@ -104,10 +103,10 @@ class TrainingModule(pytorch_lightning.LightningModule):
         pieces = loss.negative_log_likelihood.new_full((), len(batch.target_words))
         losses = [loss.negative_log_likelihood] + ([] if loss.penalty is None else [loss.penalty])
         self.step_totals = self.step_totals + torch.stack([loss.objective / divisor, pieces, *losses]).detach()
-        batches = self.trainer.accumulate_grad_batches  # by which Lightning divides, also in a step with fewer
-        if self.normalize != "sum":
-            batches /= _batches_of_step(self.trainer, batch_idx)
-        return loss.objective * self.trainer.world_size * batches / divisor
+        usual = self.trainer.accumulate_grad_batches  # by which Lightning divides, also if the last step has fewer
+        batches = min(usual, self.trainer.num_training_batches - batch_idx // usual * usual)
+        scale = usual if self.normalize == "sum" else usual / batches
+        return loss.objective * self.trainer.world_size * scale / divisor
 
     def on_train_batch_end(self, *_: Any) -> None:
         """Log the loss of the last step that was read, and the attention's penalty."""
@@ -168,8 +167,8 @@ class TrainingModule(pytorch_lightning.LightningModule):
     def _skip_nonfinite_step(self, optimizer: Optimizer, values: Tensor) -> None:
         """Let the optimizer change nothing if loss or norm is not finite; all ranks decide alike.
 
-        To read a number is to wait for a GPU. So a fused optimizer decides there, and the guard hears of it one step
-        later.
+        To read a number is to wait for a GPU. So a fused optimizer decides there, and the guard checks the step when
+        the next one is made.
         """
         step = UnreadStep(copy_to_cpu(values), self.trainer.global_step, self.batches)
         if self._skips_on_gpu(optimizer):
@@ -184,7 +183,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
         return self.device.type == "cuda" and getattr(optimizer, "_step_supports_amp_scaling", False)
 
     def read_last_step(self) -> None:
-        """Tell the guard of the last step, if it has not heard of it yet."""
+        """Let the guard check the last step, if it has not done so yet."""
         step, self.unread = self.unread, None
         if step is not None:
             self._is_allowed(step)
@@ -201,7 +200,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
             raise UserError(f"{error}. {self._explain_nan(step.batches[0])}") from error
 
     def _explain_nan(self, batch: Batch) -> str:
-        """Say which weight is NaN, or which line makes the first NaN of a loss."""
+        """Name the weight that is NaN, or the line that makes the first NaN of a loss."""
         if weights := [name for name, weight in self.model.named_parameters() if weight.isnan().any()]:
             return f"Fix: give {weights[0]} an initial value, which is NaN"
         self.model.loop = run_loop  # because graphs run none of its lines
@@ -251,12 +250,6 @@ class TrainingModule(pytorch_lightning.LightningModule):
             torch.cuda.set_rng_state(self.random_state_of_gpu, self.device)
         if self.global_rank:  # because equal dropout in the shares of a batch would be one mask for all
             torch.manual_seed(torch.initial_seed() + 1_000_003 * self.global_rank + self.trainer.global_step)
-
-
-def _batches_of_step(trainer: Trainer, batch_idx: int) -> int:
-    """Return the number of batches in the step of a batch; the last step of an epoch may have fewer."""
-    usual = trainer.accumulate_grad_batches
-    return min(usual, trainer.num_training_batches - batch_idx // usual * usual)
 
 
 def copy_to_cpu(values: Tensor) -> Callable[[], list[float]]:

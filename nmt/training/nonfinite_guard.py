@@ -66,19 +66,19 @@ class NonfiniteGuard:
         self.skipped += 1
         self.in_a_row += 1
         if writes:
-            self._report("step left out", step, loss, norm, sentences, logs=True)
-        if self.in_a_row >= self.most_in_a_row and not self.norms:
+            self._report("step skipped", step, loss, norm, sentences, logs=True)
+        if self.in_a_row < self.most_in_a_row:
+            return False
+        if not self.norms:
             raise NeverFiniteError(
                 f"the loss or its gradient was NaN or infinite in all {self.in_a_row} steps, so optimizer.lr is not "
                 "the cause"
             )
-        if self.in_a_row >= self.most_in_a_row:
-            raise UserError(
-                f"the loss or its gradient was NaN or infinite in {self.in_a_row} steps in a row, up to step {step}. "
-                f"Fix: lower optimizer.lr or trainer.gradient_clip_val, or look at the sentences in {self.path}; "
-                "checkpoints hold the weights from before"
-            )
-        return False
+        raise UserError(
+            f"the loss or its gradient was NaN or infinite in {self.in_a_row} steps in a row, up to step {step}. "
+            f"Fix: lower optimizer.lr or trainer.gradient_clip_val, or look at the sentences in {self.path}; "
+            "checkpoints hold the weights from before"
+        )
 
     def drop_reports_from(self, step: int) -> None:
         """Remove the reports on steps that a resumed run repeats."""

@@ -57,13 +57,10 @@ def fill_embeddings(files: Mapping[str, str | None], model: Translator, language
             )
         with torch.no_grad():
             weight[list(vectors)] = torch.from_numpy(np.stack(list(vectors.values())))
-        entries = len(vocabulary) - len(SPECIAL)
-        share = len(vectors) / entries
-        log.info(
-            "vectors.%s=%s: %d of %d words (%.1f %%) have a vector", side, file, len(vectors), entries, 100 * share
-        )
-        digest = file_identity(file)
-        about[side] = {"file": str(file), "digest": digest, "words": len(vectors), "share": round(share, 4)}
+        words, entries = len(vectors), len(vocabulary) - len(SPECIAL)
+        share = words / entries
+        log.info("vectors.%s=%s: %d of %d words (%.1f %%) have a vector", side, file, words, entries, 100 * share)
+        about[side] = {"file": str(file), "digest": file_identity(file), "words": words, "share": round(share, 4)}
     return about
 
 

@@ -31,6 +31,8 @@ from nmt.training.resume import EarlierTraining
 
 log = logging.getLogger(__name__)
 
+SWEEP_AGAIN = "the same -m command once the other jobs have ended (it skips completed ones)"
+
 
 class RunSummary:
     """The entries of summary.json, and the loggers to close at the end.
@@ -87,10 +89,11 @@ class StartOfTraining(Callback):
 
 
 @contextmanager
-def keep_summary(folder: Path, earlier: EarlierTraining) -> Iterator[RunSummary]:
+def keep_summary(folder: Path, earlier: EarlierTraining, sweep: Path | None = None) -> Iterator[RunSummary]:
     """Yield the summary of a run; at the end, write how it ended and close its loggers.
 
     Signals that come while data are prepared or a test set is scored end the run too; training handles its own.
+    `sweep` is the folder of the sweep, if one of Hydra's other launchers started the run.
     """
     clock = time.perf_counter()
     entries = {"status": "running", "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "id": secrets.token_hex(6)}
@@ -116,10 +119,10 @@ def keep_summary(folder: Path, earlier: EarlierTraining) -> Iterator[RunSummary]
         raise
     finally:
         entries["wall_seconds"] = round(earlier.seconds + time.perf_counter() - clock, 1)
-        _finish(summary, earlier, requeues=exit_status == 128 + TIME_WARNING)
+        _finish(summary, earlier, sweep, requeues=exit_status == 128 + TIME_WARNING)
 
 
-def _finish(summary: RunSummary, earlier: EarlierTraining, *, requeues: bool) -> None:
+def _finish(summary: RunSummary, earlier: EarlierTraining, sweep: Path | None, *, requeues: bool) -> None:
     """Write the summary, close the loggers, requeue the job, and log how to resume."""
     status, folder = summary.entries["status"], summary.folder
     try:
@@ -134,13 +137,16 @@ def _finish(summary: RunSummary, earlier: EarlierTraining, *, requeues: bool) ->
         log.info("%s after %.0f s%s", status, summary.entries["wall_seconds"], place)
     if status == "interrupted" and IS_JOB not in os.environ:
         resume = " resume=auto" if earlier.starts_again else ""  # because resume=false would start again once more
-        log.info("to resume: the same command, with %s%s", _folder_argument(folder), resume)
+        command, key, place = "the same command", "hydra.run.dir", folder
+        if sweep:  # because the user typed the sweep's command, not the job's
+            command, key, place = SWEEP_AGAIN, "hydra.sweep.dir", sweep
+        log.info("to resume: %s, with %s%s", command, _folder_argument(key, place), resume)
 
 
-def _folder_argument(folder: Path) -> str:
-    """Return hydra.run.dir=FOLDER, quoted for Hydra and for the shell where it has to be."""
+def _folder_argument(key: str, folder: Path) -> str:
+    """Return KEY=FOLDER, quoted for Hydra and for the shell where it has to be."""
     is_plain = re.fullmatch(r"[-\w./:]+", str(folder))
-    return shlex.quote(f"hydra.run.dir={folder if is_plain else quote_value(folder)}")
+    return shlex.quote(f"{key}={folder if is_plain else quote_value(folder)}")
 
 
 def _exit_status(error: BaseException | None) -> int | None:
@@ -161,5 +167,5 @@ def _close(loggers: list[Logger], exit_code: int) -> None:
             try:  # because an open run of W&B would swallow the next job's
                 logger.experiment.finish(exit_code=exit_code)
             except TimeoutError:
-                fix = f"`wandb sync {logger.save_dir}/wandb/run-*` sends the rest"
-                log.warning("W&B: the upload took too long. Fix: %s", fix)
+                place = f"{logger.save_dir}/wandb/run-*"
+                log.warning("W&B: the upload took too long. Fix: `wandb sync %s` sends the rest", place)

@@ -1,13 +1,16 @@
 """Runs as plain arguments of evaluate.py, translate.py and compare.py."""
 
 from glob import glob
+from pathlib import Path
 
 import pytest
 from commands import answer
 
 from nmt.cli.run_arguments import name_runs, split_runs
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError, UserError
+from nmt.errors import ConfigurationError, UserError, suggest_path
+from nmt.report.load.run_folder import find_runs
+from nmt.runs.checkpoint_file import locate_checkpoint
 
 JOBS = ["multirun/first/attention=dot,seed=1", "multirun/first/attention=dot,seed=2"]
 
@@ -76,12 +79,40 @@ def test_runs_are_evaluated_in_turn_and_an_error_stops_no_other(capfd, monkeypat
 
 
 @pytest.mark.parametrize(
+    ("path", "suggested"),
+    [
+        ("multirun/frist", "multirun/first"),
+        ("multirn/first/attention=dot,seed=1", "multirun"),
+        (f"{JOBS[0]}/bst.ckpt", f"{JOBS[0]}/best.ckpt"),
+        ("multirun/first/sweep.jsn", None),  # no run
+        ("multirun/first/sweep.json/x", None),
+        ("multirun/second", None),
+        ("multirun/first", None),  # exists
+    ],
+)
+def test_the_path_most_like_a_missing_one_is_suggested(path, suggested):
+    Path(JOBS[0], "best.ckpt").touch()
+    expected = f" (did you mean {suggested}?)" if suggested else ""
+    assert suggest_path(Path(path)) == expected
+    assert suggest_path(Path(path).absolute()) == expected.replace("mean ", f"mean {Path.cwd()}/")
+
+
+@pytest.mark.parametrize("find", [lambda path: find_runs([path]), lambda path: locate_checkpoint(Path(path))])
+def test_a_path_of_runs_that_is_not_there_is_an_error_with_the_most_similar(find):
+    with pytest.raises(UserError, match=r"multirun/frist: no such folder.* \(did you mean multirun/first\?\)$"):
+        find("multirun/frist")
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["output=here"], "output=here: is of one run, and 2 are given. Fix: name one"),
         (["score=[a,b]"], "score=['a', 'b']: is of one run, and 2 are given. Fix: name one"),
         (["beam=0"], "beam=0: must be at least 1"),
-        (["multirun/first/attention=dto,seed=1"], "multirun/first/attention=dto,seed=1: no such folder or checkpoint"),
+        (
+            ["multirun/first/attention=dto,seed=1"],
+            f"multirun/first/attention=dto,seed=1: no such folder or checkpoint (did you mean {JOBS[0]}?), and not KEY",
+        ),
         (["multirun/first/sweep.yaml"], "multirun/first/sweep.yaml: no such folder or checkpoint, and not KEY=VALUE."),
         (["weights=[2,1]", "run=a"], "multirun/first/attention=dot,seed=1: run= names runs too."),
     ],

@@ -7,6 +7,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import hydra.utils
 import pytest
@@ -99,6 +100,24 @@ def submit(function):
         job.result()
 
     return run
+
+
+def submit_without_slurm(folder):
+    submitit = pytest.importorskip("submitit", reason="pip install -r requirements-dev.txt")
+    with patch.dict(os.environ, PATH=str(folder)):
+        submitit.SlurmExecutor(folder)
+
+
+def submit_to_two_nodes_of_one_machine(folder):
+    submitit = pytest.importorskip("submitit", reason="pip install -r requirements-dev.txt")
+    submitit.LocalExecutor(folder).update_parameters(nodes=2)
+
+
+def submit_to_a_partition_that_is_not_there(_):
+    """Do what submitit does when sbatch, here a stand-in, refuses a job."""
+    utils = pytest.importorskip("submitit.core.utils", reason="pip install -r requirements-dev.txt")
+    refusal = "sbatch: error: invalid partition: gpux\nsbatch: error: Batch job submission failed: Invalid partition"
+    utils.CommandFunction(["sh", "-c", f"echo '{refusal}' >&2; exit 1"], verbose=False)()
 
 
 def run_out_of_time(_):
@@ -203,6 +222,21 @@ CASES = {  # type and pattern of a row: the command, the error, the line
         [],
         read_broken_yaml,
         "FOLDER/mine.yaml, line 3: while parsing a flow sequence, expected ',' or ']'",
+    ),
+    ("RuntimeError", '^Could not detect "srun"'): (
+        [],
+        submit_without_slurm,
+        "hydra/launcher=submitit_slurm: finds no srun, .* Fix: leave out hydra/launcher= and hydra.launcher",
+    ),
+    ("ValueError", "^LocalExecutor can use only one node"): (
+        [],
+        submit_to_two_nodes_of_one_machine,
+        "hydra/launcher=submitit_local: is for one machine. Fix: leave out hydra.launcher.nodes=",
+    ),
+    ("RuntimeError", "sbatch: error: (.+)$"): (
+        [],
+        submit_to_a_partition_that_is_not_there,
+        "sbatch refused the jobs: Batch job submission failed: Invalid partition. Fix: give the hydra.launcher keys",
     ),
     ("RuntimeError", r"^Job not requeued because: (.+?)\.?$"): (
         [],

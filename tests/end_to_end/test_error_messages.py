@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from contextlib import nullcontext
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -470,6 +471,24 @@ def test_a_refused_command_leaves_no_new_folder(refused, tmp_path, capfd, monkey
     status, _ = answer("train", *refused.split(), capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
     assert status == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(find_spec("submitit") is None, reason="hydra-submitit-launcher is not installed")
+@pytest.mark.parametrize("seeds", ["1", "1,2"])  # one job, and an array
+def test_a_sweep_that_slurm_refuses_leaves_no_new_folder(seeds, tmp_path, capfd, monkeypatch):
+    programs, here = tmp_path / "bin", tmp_path / "here"
+    for folder in (programs, here):
+        folder.mkdir()
+    for name in ("sbatch", "srun"):
+        (programs / name).write_text("#!/bin/sh\necho 'sbatch: error: Invalid partition name specified' >&2\nexit 1\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.chdir(here)
+    arguments = ("-m", "hydra/launcher=submitit_slurm", f"seed={seeds}", "hydra.launcher.partition=nowhere")
+    status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert "error: sbatch refused the jobs: Invalid partition name specified. Fix: " in stderr
+    assert not list(here.iterdir())
 
 
 @pytest.mark.parametrize("kept", ["an empty folder", "a file of the user's"])

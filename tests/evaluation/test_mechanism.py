@@ -110,7 +110,7 @@ def test_the_kind_of_a_trace_decides_its_figures():
 def test_gold_links_are_counted_where_the_model_has_the_words_of_the_text():
     links = {(0, 0), (0, 1), (1, 1)}
     pairs = [SentencePair("a b", "x y"), SentencePair("a-b", "x y")]
-    test = test_set.TestSet("test", pairs, [], [Gold(set(), links)] * 2, 0)
+    test = test_set.TestSet("test", pairs, [], [Gold(set(), links)] * 2, 0, "text")
     first, second = count_gold_links(test, [translation_of()] * 2)
     assert first.tolist() == [2, 1]
     assert second is None

@@ -20,7 +20,7 @@ from nmt.translate.text_translator import Translation
 
 
 def test_result_files_come_from_one_evaluation_or_stay_as_they_were(tmp_path, monkeypatch):
-    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
+    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0, "text")
     translated = TranslatedSet([Translation.empty()], [""], in_parts=0, empty=1, seconds=1.0)
     earlier = ("alignment_7.png", "forced_links.txt", "forced_alignments.npz", "traces.npz", "mechanism.json")
     for name in earlier:
@@ -41,7 +41,7 @@ def test_result_files_come_from_one_evaluation_or_stay_as_they_were(tmp_path, mo
 
 
 def test_files_of_two_evaluations_at_once_are_not_mixed(tmp_path, monkeypatch):
-    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
+    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0, "text")
     replace, others = Path.replace, []
 
     def write(text):
@@ -64,7 +64,7 @@ def test_files_of_two_evaluations_at_once_are_not_mixed(tmp_path, monkeypatch):
 
 
 def test_an_evaluation_killed_at_any_step_leaves_files_of_one_evaluation_or_no_scores(tmp_path, monkeypatch):
-    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
+    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0, "text")
 
     def write(text):
         translation = Translation.empty()._replace(text=text)
@@ -90,7 +90,7 @@ def test_an_evaluation_killed_at_any_step_leaves_files_of_one_evaluation_or_no_s
 
 @pytest.mark.parametrize("kind", ["link", "file"])
 def test_a_draft_that_is_no_folder_is_replaced_and_its_target_kept(tmp_path, kind):
-    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
+    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0, "text")
     translated = TranslatedSet([Translation.empty()], [""], in_parts=0, empty=1, seconds=1.0)
     folder, elsewhere = tmp_path / "test", tmp_path / "elsewhere"
     for place in (folder, elsewhere):
@@ -103,7 +103,7 @@ def test_a_draft_that_is_no_folder_is_replaced_and_its_target_kept(tmp_path, kin
 
 
 def test_heatmaps_are_replaced_with_the_other_files(tmp_path):
-    test = test_set.TestSet("test", [SentencePair("a", "b")] * 3, [["b"] * 3], None, 0)
+    test = test_set.TestSet("test", [SentencePair("a", "b")] * 3, [["b"] * 3], None, 0, "text")
     shown = Translation.empty()._replace(source=["a"], target=["b"], alignment=np.ones((1, 1)))
     translated = TranslatedSet([shown, Translation.empty(), shown], [""] * 3, in_parts=0, empty=1, seconds=1.0)
     for heatmaps, names in ((3, ["alignment_0.png", "alignment_2.png"]), (1, ["alignment_0.png"])):
@@ -112,7 +112,7 @@ def test_heatmaps_are_replaced_with_the_other_files(tmp_path):
 
 
 def test_traces_are_kept_by_name_and_number_and_read_without_pickle(tmp_path):
-    test = test_set.TestSet("test", [SentencePair("a", "b")] * 2, [["b"] * 2], None, 0)
+    test = test_set.TestSet("test", [SentencePair("a", "b")] * 2, [["b"] * 2], None, 0, "text")
     traces = {"coverage": np.array([[0.25, 1e9]]), "position": np.array([1.5])}
     translations = [Translation.empty(), Translation.empty()._replace(traces=traces)]
     translated = TranslatedSet(translations, ["", ""], in_parts=0, empty=1, seconds=1.0)
@@ -126,7 +126,7 @@ def test_traces_are_kept_by_name_and_number_and_read_without_pickle(tmp_path):
 
 def test_attention_of_references_is_kept_with_the_gold_links(tmp_path):
     gold = [Gold({(1, 0)}, {(1, 0), (0, 0)})]
-    test = test_set.TestSet("test", [SentencePair("a b", "c")], [["c"]], gold, 0)
+    test = test_set.TestSet("test", [SentencePair("a b", "c")], [["c"]], gold, 0, "text")
     translated = TranslatedSet([Translation.empty()], [""], in_parts=0, empty=1, seconds=1.0)
     alignments = score_alignments([np.array([[0.25, 0.75]])], gold, None)
     result_files.write_results(tmp_path, test, translated, alignments, {})
@@ -135,7 +135,7 @@ def test_attention_of_references_is_kept_with_the_gold_links(tmp_path):
 
 
 def test_figures_of_a_mechanism_are_written_with_their_page(tmp_path):
-    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0)
+    test = test_set.TestSet("test", [SentencePair("a", "b")], [["b"]], None, 0, "text")
     translated = TranslatedSet([Translation.empty()], [""], in_parts=0, empty=1, seconds=1.0)
     figures = compute_figures(translated.translations, [None])
     result_files.write_results(tmp_path, test, translated, None, {}, figures)

@@ -20,7 +20,9 @@ def settings(tmp_path, monkeypatch):
     run = SimpleNamespace(folder=tmp_path / "run", data=lambda data_overrides: data, search={}, unknown="keep")
     run.checkpoint, run.step = tmp_path / "run" / "checkpoints" / "best.ckpt", 7
     monkeypatch.setattr(run_evaluation, "load_translator", lambda settings: ([run], None))
-    monkeypatch.setattr(run_evaluation, "read_test_set", lambda data: test_set.TestSet("test", [], [[]], None, 0))
+    monkeypatch.setattr(
+        run_evaluation, "read_test_set", lambda data: test_set.TestSet("test", [], [[]], None, 0, "text")
+    )
     monkeypatch.setattr(run_evaluation, "translate_test_set", lambda *_: pytest.fail("the search started"))
     return OmegaConf.merge(load_defaults("evaluate"), {"run": str(run.folder)})
 

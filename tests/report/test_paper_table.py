@@ -158,7 +158,7 @@ def test_bleu_before_and_after_unknown_words_were_replaced_are_two_columns(tmp_p
     assert rows[2][3:7] == [cells[0], "WMT 18.6", cells[1], "WMT 20.5"]
 
 
-@pytest.mark.parametrize("paper", [None, {"rows": {"table1": "Base"}}])
+@pytest.mark.parametrize("paper", [{}, {"rows": {"table1": "Base"}}])
 def test_a_run_that_is_not_a_row_of_the_table_is_an_error(tmp_path, paper):
     with pytest.raises(
         ConfigurationError,

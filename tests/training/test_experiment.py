@@ -135,6 +135,18 @@ def test_a_stopped_run_names_its_signal_and_how_to_resume(tmp_path, error, statu
     assert caplog.messages[-1].endswith(f"""with 'hydra.run.dir='"'"'{tmp_path}/a=b c'"'"''""")
 
 
+@pytest.mark.parametrize("starts_again", [False, True])
+def test_a_stopped_job_of_another_launcher_names_the_command_of_its_sweep(tmp_path, starts_again, caplog):
+    caplog.set_level(logging.INFO)
+    earlier = EarlierTraining(starts_again=starts_again)
+    (tmp_path / "seed=1").mkdir()
+    with pytest.raises(SystemExit), keep_summary(tmp_path / "seed=1", earlier, tmp_path):
+        raise SIGTERMException
+    place = f"hydra.sweep.dir={tmp_path}" + " resume=auto" * starts_again
+    command = "the same -m command once the other jobs have ended (it skips completed ones)"
+    assert caplog.messages[-1] == f"to resume: {command}, with {place}"
+
+
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_stop_a_run_before_and_after_training_too(tmp_path, sent):
     before = signal.signal(sent, signal.SIG_DFL)  # the tests themselves may be under nohup

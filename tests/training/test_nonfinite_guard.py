@@ -35,14 +35,14 @@ def test_a_nonfinite_step_is_skipped_counted_and_reported(guard, loss, norm, cap
     assert guard.skipped == 1
     assert reports(guard) == [
         {
-            "what": "step left out",
+            "what": "step skipped",
             "step": 7,
             "loss": loss if math.isfinite(loss) else str(loss),
             "gradient_norm": norm if math.isfinite(norm) else str(norm),
             "sentences": [3, 1],
         }
     ]
-    assert "step left out at step 7" in caplog.text
+    assert "step skipped at step 7" in caplog.text
     assert allows(guard, 1.0, 1.0)
     assert guard.skipped == 1
 
@@ -82,7 +82,7 @@ def test_the_log_has_the_first_spikes_and_the_file_has_all(guard, caplog):
     assert [message.split(":")[0] for message in logged] == first
     assert last == f"further gradient spikes are written to {guard.path} only"
     assert not allows(guard, math.nan, 1.0, step=99)
-    assert "step left out at step 99" in caplog.text
+    assert "step skipped at step 99" in caplog.text
 
 
 def test_counts_and_what_is_usual_outlast_a_stop(guard, tmp_path):
@@ -148,7 +148,7 @@ def fill_gradients(model, value):
 
 
 @pytest.mark.parametrize("algorithm", [None, "norm", "value"])
-def test_a_step_that_is_no_number_is_left_out_whatever_gradients_are_clipped_by(guard, algorithm):
+def test_a_nonfinite_step_is_skipped_whatever_gradients_are_clipped_by(guard, algorithm):
     model, training = training_of(guard, "cpu")
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     for gradient, left in ((2.0, 2), (math.nan, 0)):
@@ -164,7 +164,7 @@ def test_a_step_that_is_no_number_is_left_out_whatever_gradients_are_clipped_by(
             assert float(training.gradient_norm) == pytest.approx(2 * math.sqrt(3))
 
 
-def test_on_a_gpu_a_fused_optimizer_skips_the_step_and_the_guard_hears_of_it_with_the_next(guard):
+def test_on_a_gpu_a_fused_optimizer_skips_the_step_and_the_guard_counts_it_with_the_next(guard):
     model, training = training_of(guard, "cuda")  # its tensors are on the CPU, whose fused Adam skips alike
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
     weights, skipped = [], []

@@ -10,14 +10,7 @@ import numpy as np
 from nmt.config.diff import SEARCH, is_within
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.evaluation import alignment_error, over_under_translation
-from nmt.evaluation.by_length import (
-    BOUNDS,
-    BucketDifference,
-    LengthBucket,
-    compare_by_length,
-    compare_longer,
-    compare_longer_than,
-)
+from nmt.evaluation.by_length import BOUNDS, compare_by_length, compare_longer, compare_longer_than
 from nmt.evaluation.significance import compare_rates, compare_systems, p_over_seeds, spread_over_seeds
 from nmt.report.compare.mean_std import mean_and_deviation
 from nmt.report.compare.systems import ComparedSystems, System
@@ -202,14 +195,10 @@ def _compute_by_length(compared: ComparedSystems, resamples: int) -> dict[str, d
     baseline = statistics[compared.baseline.name]
     by_length = compare_by_length(lengths, baseline, statistics, bounds=bounds, resamples=resamples)
     longer_than = compare_longer_than(lengths, baseline, statistics, bounds=(0, *bounds), resamples=resamples)
+    kinds = {"by_length": by_length, "longer_than": longer_than}
     others = {name: of_system for name, of_system in statistics.items() if name != compared.baseline.name}
     longer = compare_longer(lengths, baseline, others, bounds=bounds, resamples=resamples)
     return {
-        "by_length": {name: [_merge(*pair) for pair in pairs] for name, pairs in by_length.items()},
-        "longer_than": {name: [_merge(*pair) for pair in pairs] for name, pairs in longer_than.items()},
-        "longer": {name: [gain._asdict() for gain in gains] for name, gains in longer.items()},
-    }
-
-
-def _merge(bucket: LengthBucket, difference: BucketDifference) -> dict[str, Any]:
-    return bucket._asdict() | difference._asdict()
+        kind: {name: [bucket._asdict() | change._asdict() for bucket, change in pairs] for name, pairs in rows.items()}
+        for kind, rows in kinds.items()
+    } | {"longer": {name: [gain._asdict() for gain in gains] for name, gains in longer.items()}}

@@ -1,6 +1,6 @@
 """Read how far runs are: status, steps, learning curves, and translations of the last validation."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ def read_progress(run: RunFolder, job: Mapping[str, Any]) -> dict[str, Any]:
     curves = load_curves(run) if (run.folder / METRICS).exists() else Curves({}, None)
     samples, lost = read_or_note(lambda: _read_samples(run.folder), "no translations of the validation", {})
     planned = run.summary.get("planned_steps")
+    last_steps = [steps[-1] for chart in curves.series.values() for steps, _ in chart.values()]
     bleu = curves.series.get("bleu", {}).get("valid/bleu", [[], []])[1]
     return {
         "name": run.name,
@@ -30,7 +31,7 @@ def read_progress(run: RunFolder, job: Mapping[str, Any]) -> dict[str, Any]:
         "group": remove_seed(run.name) or "all seeds",
         "status": status,
         "notes": [*filter(None, [reason]), *curves.notes, *lost],
-        "steps": max((int(step) + 1 for steps, _ in _list_curves(curves) for step in steps[-1:]), default=0),
+        "steps": int(max(last_steps, default=-1)) + 1,
         "planned": planned if is_number(planned) else None,
         "valid_bleu": {"last": bleu[-1], "best": max(bleu)} if bleu else None,
         "changed": _find_time(run.folder / METRICS),
@@ -49,11 +50,6 @@ def _find_status(run: RunFolder, job: Mapping[str, Any]) -> tuple[str, str]:
     if job.get("status") in ONGOING:
         return job["status"], ""
     return (status, reason) if status in (*ENDED, *ONGOING, "completed") else ("unknown", run.problem)
-
-
-def _list_curves(curves: Curves) -> Iterator[list[list[float]]]:
-    for of_chart in curves.series.values():
-        yield from of_chart.values()
 
 
 def _find_time(path: Path) -> float | None:

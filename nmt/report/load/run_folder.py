@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import UserError
+from nmt.errors import UserError, suggest_path
 from nmt.report.load.run_names import name_runs
 from nmt.runs.folder import (
     CHECKPOINTS,
@@ -109,7 +109,7 @@ def find_runs(paths: Sequence[str]) -> list[RunFolder]:
     runs: dict[Path, RunFolder] = {}
     for path in map(to_path, paths):
         if not path.is_dir():
-            raise UserError(f"{path}: no such folder")
+            raise UserError(f"{path}: no such folder{suggest_path(path)}")
         for run in _find_runs_under(path):
             runs.setdefault(run.folder.resolve(), run)
     if not runs:

@@ -98,7 +98,7 @@ def _list_rows(tabulated: Mapping[str, Any], entries: Sequence[Entry], common: s
 
 
 def _find_row(entry: Entry, tabulated: Mapping[str, Any]) -> str:
-    rows = (entry.paper or {}).get("rows", {})
+    rows = entry.paper.get("rows", {})
     if tabulated["table"] not in rows:
         raise ConfigurationError(
             f"{entry.folder.name} is not a row of {tabulated['title']}, whose rows are its experiments. "
