@@ -1,11 +1,12 @@
-"""Name a rank that is stopped (SIGSTOP, Ctrl-Z, a debugger), because the others wait for it in silence."""
+"""Name a rank that is stopped (SIGSTOP, Ctrl-Z, a debugger) or whose host is lost; the others wait in silence."""
 
 import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import suppress
 
 from pytorch_lightning import Callback, LightningModule, Trainer
 
@@ -13,14 +14,18 @@ from nmt.training.distributed import gather_from_ranks
 
 log = logging.getLogger(__name__)
 
-SECONDS = 20.0  # between two looks; a rank that is stopped at two of them is named
+SECONDS = 15.0  # between two signs of life
+MISSED = 2  # in a row, after which a rank is named
+
+Address = tuple[str, int]
+Ranks = Mapping[int, tuple[Address, int]]  # address and process of each
 
 
 class StoppedRanks(Callback):
-    """Look at the processes of this machine's ranks, and warn once of each that is stopped.
+    """Let every rank send signs of life to the others, and warn once of a rank that ceases to.
 
-    A thread looks, because the ranks that wait for the stopped one do nothing else. The process group's own time limit
-    cannot be as short, because a rank may be slow and healthy.
+    A thread sends them, because a rank that waits for another one does nothing else. The process group's own time limit
+    of half an hour cannot be as short, because a rank may be slow and healthy.
     """
 
     def __init__(self, seconds: float = SECONDS):
@@ -28,36 +33,63 @@ class StoppedRanks(Callback):
         self.ended = threading.Event()
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Start to look, if there are several ranks."""
+        """Start to send and to listen, if there are several ranks."""
         if trainer.world_size > 1:
-            ranks = gather_from_ranks({trainer.global_rank: (socket.gethostname(), os.getpid())})
-            here = {rank: process for rank, (host, process) in ranks.items() if host == socket.gethostname()}
-            threading.Thread(target=self._watch, args=(here,), daemon=True).start()
+            own, rank = open_socket(os.environ["MASTER_ADDR"]), trainer.global_rank
+            ranks = gather_from_ranks({rank: (own.getsockname()[:2], os.getpid())})
+            threading.Thread(target=self.watch, args=(own, rank, ranks), daemon=True).start()
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """End the thread."""
         self.ended.set()
 
-    def _watch(self, processes: Mapping[int, int]) -> None:
-        before: set[int] = set()
+    def watch(self, own: socket.socket, rank: int, ranks: Ranks) -> None:
+        """Warn of ranks that cease to send; one that was never heard may be behind a firewall."""
+        missed: dict[int, int] = {}  # by rank that was heard once
         warned: set[int] = set()
-        while not self.ended.wait(self.seconds):
-            stopped = {rank for rank, process in processes.items() if is_stopped(process)}
-            awake = min(processes.keys() - stopped)  # one rank warns for all
-            for rank in sorted(stopped & before - warned) if processes[awake] == os.getpid() else ():
-                log.warning(
-                    "rank %d: its process %d is stopped, and the others wait for it. Fix: kill -CONT %d continues it; "
-                    "kill -KILL %d ends the run, and the same command resumes it",
-                    *(rank, *[processes[rank]] * 3),
-                )
-            warned |= stopped & before
-            before = stopped
+        while not self.ended.is_set():
+            for other in ranks.keys() - {rank}:
+                with suppress(OSError):  # the network is lost
+                    own.sendto(str(rank).encode(), ranks[other][0])
+            heard = _listen(own, self.seconds) & ranks.keys()
+            missed = {other: times + 1 for other, times in missed.items()} | dict.fromkeys(heard, 0)
+            silent = {other for other, times in missed.items() if times >= MISSED}
+            if rank == min(other for other in ranks.keys() - silent if _is_same_host(ranks, other, rank)):
+                for other in sorted(silent - warned):
+                    _warn(other, ranks)
+            warned |= silent
+        own.close()
 
 
-def is_stopped(process: int) -> bool:
-    """Return whether a process is stopped; False where Linux does not say."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state in ("T", "t")
+def open_socket(main_address: str) -> socket.socket:
+    """Open a socket at the address that this host has in the network of the main host."""
+    family, _, _, _, main = socket.getaddrinfo(main_address, 1, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as route:
+        route.connect(main)  # sends nothing
+        host = route.getsockname()[0]
+    own = socket.socket(family, socket.SOCK_DGRAM)
+    own.bind((host, 0))
+    return own
+
+
+def _listen(own: socket.socket, seconds: float) -> set[int]:
+    """Return the ranks that are heard in this time."""
+    heard, end = set(), time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        own.settimeout(left)
+        with suppress(OSError, ValueError):  # nothing came, or something foreign
+            heard.add(int(own.recv(20)))
+    return heard
+
+
+def _is_same_host(ranks: Ranks, first: int, second: int) -> bool:
+    return ranks[first][0][0] == ranks[second][0][0]
+
+
+def _warn(rank: int, ranks: Ranks) -> None:
+    (host, _), process = ranks[rank]
+    log.warning(
+        "rank %d does not answer, and the others wait for it: its process %d on %s is stopped, or that host is lost. "
+        "Fix: kill -CONT %d there continues it; kill -KILL %d ends the run, and the same command resumes it",
+        *(rank, process, host, process, process),
+    )

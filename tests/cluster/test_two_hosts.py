@@ -142,20 +142,42 @@ def test_a_job_with_a_killed_rank_ends_and_names_the_rank(tmp_path):
     assert torch.load(tmp_path / "checkpoints/last.ckpt", weights_only=True)["global_step"] >= 24
 
 
+def wait_for_warning(program: subprocess.Popen, rank: int) -> str:
+    """Return the warning of a rank that does not answer, which must come within a minute."""
+    start = time.monotonic()
+    while f"rank {rank} does not answer" not in (line := program.stderr.readline()):
+        assert program.poll() is None
+    assert time.monotonic() - start < 60
+    return line
+
+
 def test_a_stopped_rank_is_named_within_a_minute_and_the_run_goes_on_with_it(tmp_path):
     words = build_torchrun_command("--standalone", "--nproc-per-node=2", "train.py", "trainer=ddp_cpu")
     with start_commands([*words, *TWELVE_STEPS, "trainer.max_epochs=20", f"hydra.run.dir={tmp_path}"]) as (program,):
         wait_for_epoch(program, 0)
         rank = find_ranks(str(tmp_path))[1]
         os.kill(rank, signal.SIGSTOP)
-        stopped = time.monotonic()
-        while f"rank 1: its process {rank} is stopped" not in program.stderr.readline():
-            assert program.poll() is None
-        assert time.monotonic() - stopped < 60
+        assert f"kill -CONT {rank} there" in wait_for_warning(program, 1)
         os.kill(rank, signal.SIGCONT)
         _, log = program.communicate(timeout=300)
     assert program.returncode == 0, log
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "completed"
+
+
+def test_the_only_rank_of_a_host_is_named_if_it_stops_or_its_network_is_lost(tmp_path, hosts):
+    names = [host[-1] for host in hosts]
+    commands = build_host_commands(hosts, *TWELVE_STEPS, "trainer.max_epochs=1000", f"hydra.run.dir={tmp_path}")
+    with start_commands(*commands) as programs:
+        wait_for_epoch(programs[0], 0)
+        rank = find_ranks(str(tmp_path))[1]
+        os.kill(rank, signal.SIGSTOP)
+        assert f"its process {rank} on {ADDRESSES[1]} is stopped" in wait_for_warning(programs[0], 1)
+        os.kill(rank, signal.SIGCONT)
+        _run_ip("-n", names[1], "link", "set", WIRE, "down")
+        try:
+            wait_for_warning(programs[1], 0)
+        finally:
+            _run_ip("-n", names[1], "link", "set", WIRE, "up")
 
 
 def test_a_host_ends_when_the_rank_of_its_peer_is_killed(tmp_path, hosts):

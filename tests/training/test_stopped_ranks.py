@@ -1,70 +1,77 @@
-"""A stopped rank is named by one of those that wait for it."""
+"""A rank that ceases to send signs of life is named by one of those that wait for it."""
 
 import os
-import signal
-import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 
-from nmt.training.stopped_ranks import StoppedRanks, is_stopped
+from nmt.training.stopped_ranks import StoppedRanks, open_socket
 
 
-@pytest.fixture
-def sleeper():
-    process = subprocess.Popen(["sleep", "600"])
-    yield process
-    process.kill()
-    process.wait()
+@contextmanager
+def running_ranks(number: int) -> Iterator[list[StoppedRanks]]:
+    """Run the threads of several ranks in this process, with a sign of life every twentieth of a second."""
+    sockets = [open_socket("127.0.0.1") for _ in range(number)]
+    ranks = {rank: (own.getsockname(), 1000 + rank) for rank, own in enumerate(sockets)}
+    callbacks = [StoppedRanks(seconds=0.05) for _ in sockets]
+    threads = [
+        threading.Thread(target=callback.watch, args=(own, rank, ranks))
+        for rank, (callback, own) in enumerate(zip(callbacks, sockets, strict=True))
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)
+    yield callbacks
+    for callback, thread in zip(callbacks, threads, strict=True):
+        callback.teardown(None, None, "fit")
+        thread.join(timeout=10)
+        assert not thread.is_alive()
 
 
-def stop(process: subprocess.Popen) -> None:
-    process.send_signal(signal.SIGSTOP)
-    os.waitpid(process.pid, os.WUNTRACED)  # because the signal takes a moment to arrive
-
-
-def watch(processes: dict[int, int], seconds: float = 0.6) -> None:
-    callback = StoppedRanks(seconds=0.05)
-    thread = threading.Thread(target=callback._watch, args=(processes,))
-    thread.start()
+def stop(callback: StoppedRanks, seconds: float = 0.6) -> None:
+    callback.ended.set()
     time.sleep(seconds)
-    callback.teardown(None, None, "fit")
-    thread.join(timeout=10)
-    assert not thread.is_alive()
 
 
-def test_a_stopped_rank_is_named_once_with_what_to_type(sleeper, caplog):
-    stop(sleeper)
-    watch({0: os.getpid(), 1: sleeper.pid})
-    number = sleeper.pid
+def test_a_rank_that_ceases_is_named_once_with_what_to_type(caplog):
+    with running_ranks(3) as ranks:
+        assert not caplog.messages
+        stop(ranks[1])
     assert caplog.messages == [
-        f"rank 1: its process {number} is stopped, and the others wait for it. Fix: kill -CONT {number} continues it; "
-        f"kill -KILL {number} ends the run, and the same command resumes it"
+        "rank 1 does not answer, and the others wait for it: its process 1001 on 127.0.0.1 is stopped, or that host is "
+        "lost. Fix: kill -CONT 1001 there continues it; kill -KILL 1001 ends the run, and the same command resumes it"
     ]
 
 
-def test_the_first_rank_is_named_by_the_next(sleeper, caplog):
-    stop(sleeper)
-    watch({0: sleeper.pid, 1: os.getpid()})
-    assert [message.partition(":")[0] for message in caplog.messages] == ["rank 0"]
+def test_the_first_rank_is_named_by_the_next(caplog):
+    with running_ranks(2) as ranks:
+        stop(ranks[0])
+    assert [message.partition(" does")[0] for message in caplog.messages] == ["rank 0"]
 
 
-def test_of_several_ranks_that_wait_the_first_warns(sleeper, caplog):
-    stop(sleeper)
-    watch({0: os.getppid(), 1: os.getpid(), 2: sleeper.pid})
+def test_a_rank_that_was_never_heard_and_foreign_messages_are_no_reason_to_warn(caplog):
+    own, foreign = open_socket("127.0.0.1"), open_socket("127.0.0.1")
+    ranks = {0: (own.getsockname(), os.getpid()), 1: (("127.0.0.1", 9), 1001)}
+    callback = StoppedRanks(seconds=0.05)
+    thread = threading.Thread(target=callback.watch, args=(own, 0, ranks))
+    thread.start()
+    for message in (b"", b"\xff" * 100, b"7", b"-1"):
+        foreign.sendto(message, own.getsockname())
+    time.sleep(0.5)
+    callback.teardown(None, None, "fit")
+    thread.join(timeout=10)
+    assert not thread.is_alive()
     assert not caplog.messages
 
 
-def test_a_rank_that_sleeps_or_has_ended_is_not_stopped(sleeper, caplog):
-    watch({0: os.getpid(), 1: sleeper.pid})
-    stop(sleeper)
-    assert is_stopped(sleeper.pid)
-    sleeper.kill()
-    sleeper.wait()
-    assert not is_stopped(sleeper.pid)
-    assert not caplog.messages
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost"])
+def test_the_socket_is_in_the_network_of_the_main_host(address):
+    with open_socket(address) as own:
+        assert own.getsockname()[0] in ("127.0.0.1", "::1")
 
 
 def test_one_rank_alone_is_not_watched():
