@@ -35,30 +35,30 @@ class StoppedRanks(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start to send and to listen, if there are several ranks."""
         if trainer.world_size > 1:
-            own, rank = open_socket(os.environ["MASTER_ADDR"]), trainer.global_rank
-            ranks = gather_from_ranks({rank: (own.getsockname()[:2], os.getpid())})
-            threading.Thread(target=self.watch, args=(own, rank, ranks), daemon=True).start()
+            endpoint, rank = open_socket(os.environ["MASTER_ADDR"]), trainer.global_rank
+            ranks = gather_from_ranks({rank: (endpoint.getsockname()[:2], os.getpid())})
+            threading.Thread(target=self.watch, args=(endpoint, rank, ranks), daemon=True).start()
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """End the thread."""
         self.ended.set()
 
-    def watch(self, own: socket.socket, rank: int, ranks: Ranks) -> None:
+    def watch(self, endpoint: socket.socket, rank: int, ranks: Ranks) -> None:
         """Warn of ranks that cease to send; one that was never heard may be behind a firewall."""
         missed: dict[int, int] = {}  # by rank that was heard once
         warned: set[int] = set()
         while not self.ended.is_set():
             for other in ranks.keys() - {rank}:
                 with suppress(OSError):  # the network is lost
-                    own.sendto(str(rank).encode(), ranks[other][0])
-            heard = _listen(own, self.seconds) & ranks.keys()
+                    endpoint.sendto(str(rank).encode(), ranks[other][0])
+            heard = _listen(endpoint, self.seconds) & ranks.keys()
             missed = {other: times + 1 for other, times in missed.items()} | dict.fromkeys(heard, 0)
             silent = {other for other, times in missed.items() if times >= MISSED}
             if rank == min(other for other in ranks.keys() - silent if _is_same_host(ranks, other, rank)):
                 for other in sorted(silent - warned):
                     _warn(other, ranks)
             warned |= silent
-        own.close()
+        endpoint.close()
 
 
 def open_socket(main_address: str) -> socket.socket:
@@ -67,18 +67,18 @@ def open_socket(main_address: str) -> socket.socket:
     with socket.socket(family, socket.SOCK_DGRAM) as route:
         route.connect(main)  # sends nothing
         host = route.getsockname()[0]
-    own = socket.socket(family, socket.SOCK_DGRAM)
-    own.bind((host, 0))
-    return own
+    endpoint = socket.socket(family, socket.SOCK_DGRAM)
+    endpoint.bind((host, 0))
+    return endpoint
 
 
-def _listen(own: socket.socket, seconds: float) -> set[int]:
+def _listen(endpoint: socket.socket, seconds: float) -> set[int]:
     """Return the ranks that are heard in this time."""
     heard, end = set(), time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        own.settimeout(left)
+        endpoint.settimeout(left)
         with suppress(OSError, ValueError):  # nothing came, or something foreign
-            heard.add(int(own.recv(20)))
+            heard.add(int(endpoint.recv(20)))
     return heard
 
 

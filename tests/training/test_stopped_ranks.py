@@ -16,11 +16,11 @@ from nmt.training.stopped_ranks import StoppedRanks, open_socket
 def running_ranks(number: int) -> Iterator[list[StoppedRanks]]:
     """Run the threads of several ranks in this process, with a sign of life every twentieth of a second."""
     sockets = [open_socket("127.0.0.1") for _ in range(number)]
-    ranks = {rank: (own.getsockname(), 1000 + rank) for rank, own in enumerate(sockets)}
+    ranks = {rank: (endpoint.getsockname(), 1000 + rank) for rank, endpoint in enumerate(sockets)}
     callbacks = [StoppedRanks(seconds=0.05) for _ in sockets]
     threads = [
-        threading.Thread(target=callback.watch, args=(own, rank, ranks))
-        for rank, (callback, own) in enumerate(zip(callbacks, sockets, strict=True))
+        threading.Thread(target=callback.watch, args=(endpoint, rank, ranks))
+        for rank, (callback, endpoint) in enumerate(zip(callbacks, sockets, strict=True))
     ]
     for thread in threads:
         thread.start()
@@ -54,13 +54,13 @@ def test_the_first_rank_is_named_by_the_next(caplog):
 
 
 def test_a_rank_that_was_never_heard_and_foreign_messages_are_no_reason_to_warn(caplog):
-    own, foreign = open_socket("127.0.0.1"), open_socket("127.0.0.1")
-    ranks = {0: (own.getsockname(), os.getpid()), 1: (("127.0.0.1", 9), 1001)}
+    endpoint, foreign = open_socket("127.0.0.1"), open_socket("127.0.0.1")
+    ranks = {0: (endpoint.getsockname(), os.getpid()), 1: (("127.0.0.1", 9), 1001)}
     callback = StoppedRanks(seconds=0.05)
-    thread = threading.Thread(target=callback.watch, args=(own, 0, ranks))
+    thread = threading.Thread(target=callback.watch, args=(endpoint, 0, ranks))
     thread.start()
     for message in (b"", b"\xff" * 100, b"7", b"-1"):
-        foreign.sendto(message, own.getsockname())
+        foreign.sendto(message, endpoint.getsockname())
     time.sleep(0.5)
     callback.teardown(None, None, "fit")
     thread.join(timeout=10)
@@ -70,8 +70,8 @@ def test_a_rank_that_was_never_heard_and_foreign_messages_are_no_reason_to_warn(
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost"])
 def test_the_socket_is_in_the_network_of_the_main_host(address):
-    with open_socket(address) as own:
-        assert own.getsockname()[0] in ("127.0.0.1", "::1")
+    with open_socket(address) as endpoint:
+        assert endpoint.getsockname()[0] in ("127.0.0.1", "::1")
 
 
 def test_one_rank_alone_is_not_watched():
