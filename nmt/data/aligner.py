@@ -114,7 +114,8 @@ def _split(sentence: str) -> list[str]:
 
 def _align(folder: Path, samplers: int, seed: int) -> None:
     files = [str(folder / name) for name in ("source", "target", "links")]
-    command = [sys.executable, "-c", ALIGN, *files, str(samplers), str(seed)]
+    # -P, because Python would import modules of the working directory otherwise
+    command = [sys.executable, "-P", "-c", ALIGN, *files, str(samplers), str(seed)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with (
         open(folder / "errors", "w+") as errors,

@@ -37,11 +37,13 @@ def align_data(data: TranslationData, folder: Path, *, samplers: int, seed: int)
     The words are those that the model sees: preprocessed, before they are cut into pieces.
 
     Returns:
-        The content of about.json: what made the links, their numbers, and their error in test sets with gold links.
+        The content of about.json: what made the links, the digests of the texts, the numbers of links, and their error
+        in test sets with gold links.
     """
     figures = {}
     with data.hint_at_missing_files(), PreprocessPool(data.preprocessing) as pool:
         texts = data.texts()
+        digests = {key: text.identity() for key, text in texts.items()}
         gold_pairs = {
             key: read_gold_words(text, data.preprocessing) for key, text in texts.items() if key.startswith("tests.")
         }
@@ -56,7 +58,7 @@ def align_data(data: TranslationData, folder: Path, *, samplers: int, seed: int)
                 figures[key] = count_links(links) | {"scores": score_methods(links, gold)}
             else:
                 figures[key] = count_links(links)
-    about = {"aligner": ALIGNER, "samplers": samplers, "seed": seed, "texts": figures}
+    about = {"aligner": ALIGNER, "samplers": samplers, "seed": seed, "digests": digests, "texts": figures}
     write_json(folder / "about.json", about)
     return about
 

@@ -22,6 +22,7 @@ def to_path(text: str | os.PathLike[str]) -> Path:
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path, which replaces `path` at the end; after an error `path` is as before."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")  # because another process may write the same file
+    draft.unlink(missing_ok=True)  # in somebody else's folder it may be a link to a file of the user
     try:
         yield draft
         draft.replace(path)

@@ -31,3 +31,9 @@ def test_the_seed_decides_the_links():
     one, again, other = ([links for *_, links in link_pairs(pairs, seed=seed)] for seed in (1, 1, 2))
     assert one == again
     assert one != other
+
+
+def test_modules_of_the_working_directory_are_not_imported(tmp_path, monkeypatch):
+    (tmp_path / "thot.py").write_text("raise SystemExit('a foreign module was imported')")
+    monkeypatch.chdir(tmp_path)
+    assert len(list(link_pairs(translate_in_two_halves(20), samplers=1, seed=1))) == 20

@@ -1,6 +1,7 @@
 """Files of links, and the scores of an aligner; a stand-in takes the aligner's place."""
 
 import json
+import os
 
 import pytest
 from compositions import configured
@@ -8,6 +9,7 @@ from hydra.utils import instantiate
 
 from nmt.data.aligner import WordLinks
 from nmt.data.word_alignments import Gold, format_gold, read_gold
+from nmt.errors import DataError
 from nmt.evaluation import aligned_data
 from nmt.evaluation.aligned_data import align_data, count_links
 
@@ -41,12 +43,13 @@ def align(folder, *settings: str):
 
 
 def test_each_text_has_a_line_of_links_for_each_line_and_the_training_reads_it(folder):
-    _, about = align(folder)
+    data, about = align(folder)
     lines = ["1-1 2p2 3p2 4-3", "", "1-1 2p2 3p2 4-3"]
     for name in ("train", "valid", "tests.news"):
         assert (folder / "links" / f"{name}.links").read_text().split("\n") == [*lines, ""]
     assert json.loads((folder / "links" / "about.json").read_text()) == about
     assert (about["samplers"], about["seed"]) == (1, 5)
+    assert about["digests"] == dict.fromkeys(("train", "valid", "tests.news"), data.texts()["train"].identity())
     # 2 |A ∩ B| / (|A| + |B|) = 4/6 of each pair
     assert about["texts"]["train"] == {"pairs": 2, "sure": 4, "possible": 8, "agreement": pytest.approx(200 / 3)}
     data, _ = align(folder, f"data.train.alignments={folder / 'links' / 'train.links'}")
@@ -73,6 +76,13 @@ def test_an_aligner_is_scored_in_preprocessed_words_too(folder):
     _, about = align(folder, f"data.tests.news.alignments={folder / 'gold'}", words)
     # of a b c . and x y .: |A ∩ S| = 1 + 1, |A ∩ P| = 2 + 1, |A| = 6, |S| = 3
     assert about["texts"]["tests.news"]["scores"]["forward"]["aer"] == pytest.approx(100 - 500 / 9)
+
+
+def test_a_pipe_is_refused_because_reading_it_would_never_end(folder):
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(DataError, match="pipe: .*it is a pipe or a device"):
+        align(folder, f"data.tests.news.source={folder / 'pipe'}")
+    assert not (folder / "links").exists()
 
 
 def test_links_are_written_as_they_are_read():

@@ -29,6 +29,15 @@ def test_a_failed_write_leaves_the_former_file(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+def test_a_link_at_the_temporary_path_is_not_followed(tmp_path):
+    (tmp_path / "file of the user").write_text("precious")
+    (tmp_path / f".a.txt.{os.getpid()}").symlink_to(tmp_path / "file of the user")
+    write_text(tmp_path / "a.txt", "new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+    assert not (tmp_path / "a.txt").is_symlink()
+    assert (tmp_path / "file of the user").read_text() == "precious"
+
+
 def test_without_a_name_the_cache_is_in_the_working_directory(monkeypatch):
     for name, folder in (("", ".cache/nmt"), ("mine", "mine")):
         monkeypatch.setenv("NMT_CACHE", name)
