@@ -17,6 +17,7 @@ from nmt.system.hardware import available_cores
 log = logging.getLogger(__name__)
 
 BLOCK = 4096  # pairs sent to a process at once
+SAFE_PATH = "PYTHONSAFEPATH"  # with it, new processes import no modules of the working directory
 
 
 class PreprocessPool:
@@ -26,9 +27,11 @@ class PreprocessPool:
         self.preprocessing = preprocessing
         self.cores = available_cores()
         self.pool: ProcessPoolExecutor | None = None
+        self.safe_path_before = os.environ.get(SAFE_PATH)
 
     def __enter__(self) -> "PreprocessPool":
         if any(side.tokenizer != "none" or side.normalize for side in self.preprocessing):
+            os.environ[SAFE_PATH] = "1"
             context = multiprocessing.get_context("spawn")  # because a fork would copy locks that threads hold
             try:
                 self.pool = ProcessPoolExecutor(self.cores, mp_context=context, initializer=_end_with_parent)
@@ -43,6 +46,8 @@ class PreprocessPool:
     def __exit__(self, *_) -> None:
         if self.pool:
             self.pool.shutdown(cancel_futures=True)
+        if self.safe_path_before is None:
+            os.environ.pop(SAFE_PATH, None)
 
     def preprocess(self, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
         """Yield the preprocessed pairs in order, also those that have become blank."""

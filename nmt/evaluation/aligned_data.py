@@ -11,6 +11,7 @@ from nmt.data.datamodule import TranslationData
 from nmt.data.parallel_text import Pairs, Sides
 from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.word_alignments import Gold, Links, format_gold
+from nmt.errors import DataError
 from nmt.evaluation.alignment_error import link_scores
 from nmt.evaluation.attention_alignment import check_positions, map_words
 from nmt.system.files import atomic_write, write_json
@@ -23,6 +24,7 @@ class GoldPair(NamedTuple):
     parts: Sides
 
 
+NO_LINKS = WordLinks(set(), set(), set())
 METHODS = {
     "forward": lambda links: links.forward,
     "backward": lambda links: links.backward,
@@ -58,6 +60,10 @@ def align_data(data: TranslationData, folder: Path, *, samplers: int, seed: int)
                 figures[key] = count_links(links) | {"scores": score_methods(links, gold)}
             else:
                 figures[key] = count_links(links)
+    if digests != {key: text.identity() for key, text in texts.items()}:
+        for key in texts:
+            (folder / f"{key}.links").unlink()
+        raise DataError("data: a text changed while it was aligned, so no links are kept. Fix: give the command again")
     about = {"aligner": ALIGNER, "samplers": samplers, "seed": seed, "digests": digests, "texts": figures}
     write_json(folder / "about.json", about)
     return about
@@ -68,7 +74,7 @@ def _write_links(path: Path, text: Pairs, aligned: Iterator[WordLinks]) -> Itera
     with atomic_write(path) as draft, draft.open("w") as file:
         for is_kept in text.kept_lines():
             if is_kept:
-                links = next(aligned)
+                links = next(aligned, NO_LINKS)  # none are left where the text has grown, which is refused later
                 file.write(format_gold(Gold(links.forward & links.backward, links.joined)))
                 yield links
             file.write("\n")

@@ -45,13 +45,14 @@ class StoppedRanks(Callback):
 
     def watch(self, endpoint: socket.socket, rank: int, ranks: Ranks) -> None:
         """Warn of ranks that cease to send; one that was never heard may be behind a firewall."""
+        others = ranks.keys() - {rank}
         missed: dict[int, int] = {}  # by rank that was heard once
         warned: set[int] = set()
         while not self.ended.is_set():
-            for other in ranks.keys() - {rank}:
+            for other in others:
                 with suppress(OSError):  # the network is lost
                     endpoint.sendto(str(rank).encode(), ranks[other][0])
-            heard = _listen(endpoint, self.seconds) & ranks.keys()
+            heard = _listen(endpoint, self.seconds) & others
             missed = {other: times + 1 for other, times in missed.items()} | dict.fromkeys(heard, 0)
             silent = {other for other, times in missed.items() if times >= MISSED}
             if rank == min(other for other in ranks.keys() - silent if _is_same_host(ranks, other, rank)):

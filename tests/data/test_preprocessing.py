@@ -1,11 +1,15 @@
 """Preprocessing: raw text to words, and words back to text."""
 
 import errno
+import os
 import pickle
 import re
+import subprocess
+import sys
 import time
 
 import pytest
+from commands import ROOT
 from compositions import configured
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacremoses import MosesTokenizer
@@ -80,6 +84,30 @@ def test_error_says_that_a_process_of_preprocessing_was_killed():
             process.kill()
         with pytest.raises(DataError, match=r"a process that preprocesses text was killed, .* Fix: give the same"):
             list(pool.preprocess([SentencePair("a", "b")] * 10))
+
+
+PROGRAM = """
+import os
+from nmt.data.parallel_text import SentencePair, Sides
+from nmt.data.preprocess_pool import PreprocessPool
+from nmt.data.preprocessing import Preprocessing
+if __name__ == "__main__":
+    side = Preprocessing(language="en", tokenizer="moses", normalize=False, lowercase=False)
+    with PreprocessPool(Sides(side, side)) as pool:
+        print(*pool.preprocess([SentencePair("a, b", "c.")]), "PYTHONSAFEPATH" in os.environ)
+    print("PYTHONSAFEPATH" in os.environ)
+"""
+
+
+def test_processes_import_no_modules_of_the_working_directory(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "multiprocessing.py").write_text("raise SystemExit('a foreign module was imported')")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    environment["PYTHONPATH"] = str(ROOT)
+    command, here = [sys.executable, str(tmp_path / "program.py")], tmp_path / "here"
+    done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "SentencePair(source='a , b', target='c .') True\nFalse\n", done.stderr
 
 
 def test_one_process_preprocesses_where_dev_shm_cannot_be_used(monkeypatch, caplog):

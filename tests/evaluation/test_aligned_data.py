@@ -80,9 +80,25 @@ def test_an_aligner_is_scored_in_preprocessed_words_too(folder):
 
 def test_a_pipe_is_refused_because_reading_it_would_never_end(folder):
     os.mkfifo(folder / "pipe")
-    with pytest.raises(DataError, match="pipe: .*it is a pipe or a device"):
+    with pytest.raises(DataError, match=r"pipe: .*it is a pipe or a device"):
         align(folder, f"data.tests.news.source={folder / 'pipe'}")
     assert not (folder / "links").exists()
+
+
+@pytest.mark.parametrize("content", ["a b c.\n", "a b c.\n" * 3])
+def test_no_links_are_kept_of_a_text_that_changes_while_it_is_aligned(folder, monkeypatch, content):
+    link_pairs = aligned_data.link_pairs
+
+    def change_then_link(pairs, **options):
+        links = list(link_pairs(pairs, **options))
+        for side in ("source", "target"):
+            (folder / side).write_text(content if side == "source" else content.replace("a b c", "x y"))
+        yield from links
+
+    monkeypatch.setattr(aligned_data, "link_pairs", change_then_link)
+    with pytest.raises(DataError, match=r"a text changed while it was aligned, so no links are kept\. Fix: give the"):
+        align(folder)
+    assert list((folder / "links").iterdir()) == []
 
 
 def test_links_are_written_as_they_are_read():

@@ -59,9 +59,10 @@ def test_a_rank_that_was_never_heard_and_foreign_messages_are_no_reason_to_warn(
     callback = StoppedRanks(seconds=0.05)
     thread = threading.Thread(target=callback.watch, args=(endpoint, 0, ranks))
     thread.start()
-    for message in (b"", b"\xff" * 100, b"7", b"-1"):
+    for message in (b"", b"\xff" * 100, b"7", b"-1", b"0"):
         foreign.sendto(message, endpoint.getsockname())
     time.sleep(0.5)
+    assert thread.is_alive()
     callback.teardown(None, None, "fit")
     thread.join(timeout=10)
     assert not thread.is_alive()
