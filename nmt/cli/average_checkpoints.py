@@ -11,6 +11,7 @@ from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.config.overrides import expand_home
 from nmt.errors import ConfigurationError
 from nmt.runs.checkpoint_average import average_checkpoints
+from nmt.runs.folder import refuse_own_files
 
 
 @exit_with_one_line_errors
@@ -22,7 +23,11 @@ def main() -> None:
     paths = [Path(argument) for argument in arguments if not argument.startswith("output=")]
     if len(outputs) != 1 or len(paths) < 2:
         raise ConfigurationError(f"needs output=FILE and two or more checkpoints. Fix: {__doc__.splitlines()[2]}")
-    average_checkpoints(paths, Path(outputs[0]))
+    output = Path(outputs[0])
+    refuse_own_files(output)
+    if any(output.exists() and path.exists() and path.samefile(output) for path in paths):
+        raise ConfigurationError(f"output={output}: would replace a checkpoint to be averaged. Fix: name another file")
+    average_checkpoints(paths, output)
     print(f"the mean of {len(paths)} checkpoints: {outputs[0]}")
 
 

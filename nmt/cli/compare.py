@@ -20,6 +20,7 @@ from nmt.cli.run_arguments import split_runs
 from nmt.config.overrides import expand_home
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError, require_packages
+from nmt.runs.folder import refuse_own_files
 from nmt.system.files import check_writable
 from nmt.system.garbage_collection import pause_garbage_collection
 
@@ -52,6 +53,7 @@ def _check_output(settings: DictConfig) -> Path:
     if output.suffix != ".html":
         fix = f"output={output.with_suffix('.html')}, beside which .md and .json are written"
         raise ConfigurationError(f"output={output}: must end with .html. Fix: {fix}")
+    refuse_own_files(output, output.with_suffix(".md"), output.with_suffix(".json"))
     check_writable(output.parent, f"output={output}")
     return output
 

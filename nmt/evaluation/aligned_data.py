@@ -1,7 +1,7 @@
 """Link the words of a data set by an aligner: a file of links for each text, and how good they are."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from nmt.data.datamodule import TranslationData
 from nmt.data.parallel_text import Pairs, Sides
 from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.word_alignments import Gold, Links, format_gold
-from nmt.errors import DataError
+from nmt.errors import ConfigurationError, DataError
 from nmt.evaluation.alignment_error import link_scores
 from nmt.evaluation.attention_alignment import check_positions, map_words
 from nmt.system.files import atomic_write, write_json
@@ -46,9 +46,9 @@ def align_data(data: TranslationData, folder: Path, *, samplers: int, seed: int)
     with data.hint_at_missing_files(), PreprocessPool(data.preprocessing) as pool:
         texts = data.texts()
         digests = {key: text.identity() for key, text in texts.items()}
-        gold_pairs = {
-            key: read_gold_words(text, data.preprocessing) for key, text in texts.items() if key.startswith("tests.")
-        }
+        tests = {key: text for key, text in texts.items() if key.startswith("tests.")}
+        _keep_gold(folder, tests)
+        gold_pairs = {key: read_gold_words(text, data.preprocessing) for key, text in tests.items()}
         pairs = chain.from_iterable(map(pool.preprocess, texts.values()))
         aligned = (links for *_, links in link_pairs(pairs, samplers=samplers, seed=seed))
         aligned = chain([next(aligned)], aligned)  # because a text that cannot be read leaves no folder
@@ -67,6 +67,14 @@ def align_data(data: TranslationData, folder: Path, *, samplers: int, seed: int)
     about = {"aligner": ALIGNER, "samplers": samplers, "seed": seed, "digests": digests, "texts": figures}
     write_json(folder / "about.json", about)
     return about
+
+
+def _keep_gold(folder: Path, tests: Mapping[str, Pairs]) -> None:
+    """Raise ConfigurationError if a file of links would replace gold links."""
+    for key, text in tests.items():
+        path = folder / f"{key}.links"
+        if path.resolve() in [place.resolve() for place in text.places() if isinstance(place, Path)]:
+            raise ConfigurationError(f"output={folder}: would replace {path}, which is read. Fix: another output=")
 
 
 def _write_links(path: Path, text: Pairs, aligned: Iterator[WordLinks]) -> Iterator[WordLinks]:

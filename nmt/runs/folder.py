@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.diff import is_within, override_key
+from nmt.errors import ConfigurationError
 from nmt.system.checksums import CHECKSUMS, find_damage
 from nmt.system.safe_files import UnreadableError, check_regular, inside, read_json
 
@@ -31,8 +32,19 @@ METRICS, SUMMARY, SWEEP, SCORES = "metrics.csv", "summary.json", "sweep.json", "
 LOCK = ".lock"  # of the training in a run's folder, and of the results in a test set's
 CANDIDATES, WORD_TABLE, SAMPLES = "candidates.npz", "word_table.tsv.gz", "valid_samples.json"
 WEIGHTS, SETTINGS, CARD = "model.safetensors", "config.json", "README.md"  # of a shared model
+OWN_FILES = {METRICS, SUMMARY, SWEEP, SCORES, LOCK, CANDIDATES, WORD_TABLE, SAMPLES, WEIGHTS, SETTINGS}
+OWN_FILES |= {BEST, LAST, PREVIOUS, "table.json", "table.md", "hypotheses.txt", "sentences.jsonl", "links.txt"}
 # of damaged JSON
 UNREADABLE = (UnreadableError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+def refuse_own_files(output: Path, *written: Path) -> None:
+    """Raise ConfigurationError if what a command writes for output= would replace a file that a run or sweep has."""
+    for path in (output, *written):
+        if path.name in OWN_FILES and path.exists():
+            raise ConfigurationError(
+                f"output={output}: would replace {path}, which may belong to a run. Fix: name another file"
+            )
 
 
 def read_summary(folder: Path) -> dict[str, Any]:

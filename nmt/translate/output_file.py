@@ -10,13 +10,15 @@ from typing import TextIO
 from omegaconf import DictConfig
 
 from nmt.errors import ConfigurationError
+from nmt.runs.folder import refuse_own_files
 
 
 def check_output(settings: DictConfig) -> Path | None:
-    """Return the path that `output` names, or None; refuse paths that would overwrite input or are no regular file."""
+    """Return the path that `output` names, or None; refuse one that would lose another file."""
     if settings.output is None:
         return None
     path = Path(str(settings.output))
+    refuse_own_files(path)
     if path.exists() and not path.is_file():  # such as /dev/null
         raise ConfigurationError(
             f"output={path}: exists and is no regular file. Fix: name a file, or leave output= out for standard output"
@@ -34,6 +36,7 @@ def open_output(path: Path) -> Iterator[TextIO]:
     draft = path.with_name(f"{path.name}.{os.getpid()}.part")  # because another process may write the same file
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        draft.unlink(missing_ok=True)  # in somebody else's folder it may be a link to a file of the user
         stream = _choose_opener(path.suffix)(draft, "wt", encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"output={path}: cannot be written ({error.strerror})") from None

@@ -9,7 +9,7 @@ from hydra.utils import instantiate
 
 from nmt.data.aligner import WordLinks
 from nmt.data.word_alignments import Gold, format_gold, read_gold
-from nmt.errors import DataError
+from nmt.errors import ConfigurationError, DataError
 from nmt.evaluation import aligned_data
 from nmt.evaluation.aligned_data import align_data, count_links
 
@@ -76,6 +76,14 @@ def test_an_aligner_is_scored_in_preprocessed_words_too(folder):
     _, about = align(folder, f"data.tests.news.alignments={folder / 'gold'}", words)
     # of a b c . and x y .: |A ∩ S| = 1 + 1, |A ∩ P| = 2 + 1, |A| = 6, |S| = 3
     assert about["texts"]["tests.news"]["scores"]["forward"]["aer"] == pytest.approx(100 - 500 / 9)
+
+
+def test_a_file_that_is_read_is_not_replaced(folder):
+    (folder / "links").mkdir()
+    gold = (folder / "gold").rename(folder / "links" / "tests.news.links")
+    with pytest.raises(ConfigurationError, match=r"output=.*: would replace .*/tests\.news\.links, which is read"):
+        align(folder, f"data.tests.news.alignments={gold}")
+    assert gold.read_text() == "1-1 2p2 3p2\n\n1-1 3-2\n"
 
 
 def test_a_pipe_is_refused_because_reading_it_would_never_end(folder):
