@@ -17,7 +17,7 @@ from nmt.config.explain import TRACEBACK
 from nmt.errors import make_printable
 from nmt.runs.folder import CHECKPOINTS, COMPOSITION, LOCK, SUMMARY, SWEEP
 from nmt.runs.job import IS_JOB
-from nmt.system.safe_files import UnreadableError, inside, read_json
+from nmt.system.safe_files import UnreadableError, check_regular, inside, read_json
 
 RUN_FILES = (COMPOSITION, f"{CHECKPOINTS}/{COMPOSITION}", LOCK, SUMMARY, "train.log", "output.log")
 SWEEP_FILES = ("multirun.yaml", SWEEP, "table.json", "table.md")
@@ -31,12 +31,12 @@ class NoteNewFolders(Callback):
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
         """Note and check the folder of a run."""
         _note(config.hydra.run.dir)
-        _refuse_links("hydra.run.dir", Path(config.hydra.run.dir))
+        _refuse_links_and_pipes("hydra.run.dir", Path(config.hydra.run.dir))
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Note and check the folder of a sweep."""
         _note(config.hydra.sweep.dir)
-        _refuse_links("hydra.sweep.dir", Path(config.hydra.sweep.dir))
+        _refuse_links_and_pipes("hydra.sweep.dir", Path(config.hydra.sweep.dir))
 
 
 def _note(path: str) -> None:
@@ -44,8 +44,8 @@ def _note(path: str) -> None:
     new_folders[:] = [place for place in (folder, *folder.parents) if not place.exists()]
 
 
-def _refuse_links(key: str, folder: Path) -> None:
-    """Refuse files that are links out of the folder, because a run from somebody else could have any file overwritten.
+def _refuse_links_and_pipes(key: str, folder: Path) -> None:
+    """Refuse links out of the folder, by which somebody else's run could have any file overwritten, and pipes.
 
     Its subfolders may be links, except .hydra, because checkpoints are often kept on another disk.
     """
@@ -56,7 +56,8 @@ def _refuse_links(key: str, folder: Path) -> None:
         for path in (place / COMPOSITION, *place.glob(f"{COMPOSITION}/*"), *files):
             try:
                 inside(place, path.relative_to(place))
-            except UnreadableError as error:  # exits, because Hydra turns errors of callbacks into warnings
+                check_regular(path)
+            except (UnreadableError, OSError) as error:  # exits, because Hydra turns errors of callbacks into warnings
                 sys.exit(make_printable(f"error: {key}={place}: {error}"))
 
 

@@ -156,7 +156,7 @@ def locate_checkpoint(path: Path) -> tuple[Path, Path]:
     if not path.is_dir():
         raise UserError(f"run={path}: no such folder or checkpoint{suggest_path(path)}")
     for name in (BEST, LAST, PREVIOUS):
-        if (checkpoint := path / CHECKPOINTS / name).is_file():
+        if (checkpoint := path / CHECKPOINTS / name).exists():
             return path, checkpoint
     if (path / WEIGHTS).exists():
         return path, path / WEIGHTS

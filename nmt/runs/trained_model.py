@@ -80,8 +80,8 @@ class TrainedRun:
             if name.startswith("model.")
         }
         self.model.load_state_dict(weights)
-        if damaged := [name for name, value in weights.items() if value.isnan().any()]:
-            raise UserError(f"{damaged[0]} contains NaN. Fix: take another checkpoint of the run")
+        if damaged := [name for name, value in weights.items() if not value.isfinite().all()]:
+            raise UserError(f"{damaged[0]} contains NaN or infinity. Fix: take another checkpoint of the run")
         self.model.eval()
         self.step = content["global_step"]
         if not isinstance(self.step, int):

@@ -1,8 +1,10 @@
 """Write the model card of a run: what the model is, how it was trained, its scores, how to load and cite it."""
 
+import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hydra.utils
 import yaml
@@ -12,6 +14,7 @@ from nmt.config.allowed_targets import walk
 from nmt.config.installation import name_command
 from nmt.report.load.evaluation import DEFAULTS, parse_checkpoint, parse_scores, parse_search, parse_text_overrides
 from nmt.report.load.run_folder import read_overrides
+from nmt.report.render.table import Table, escape_markdown
 from nmt.runs.folder import SCORES
 from nmt.runs.trained_model import TrainedRun
 from nmt.system.safe_files import UnreadableError, read_json
@@ -22,7 +25,7 @@ log = logging.getLogger(__name__)
 PAPERS = Path(__file__).with_name("papers.yaml")
 CARD = """\
 ---
-language: [{source}, {target}]
+language: {codes}
 pipeline_tag: translation
 tags: [translation, rnn, attention, nmt-experiments]
 # license: choose one, such as apache-2.0, and remove the # before it
@@ -32,8 +35,6 @@ tags: [translation, rnn, attention, nmt-experiments]
 
 A recurrent encoder-decoder with attention that translates from {source} to {target}.
 
-| | |
-|---|---|
 {facts}
 
 ## Scores
@@ -68,13 +69,14 @@ def write_card(run: TrainedRun, name: str | None = None) -> str:
         run: The run.
         name: The model's name on the hub, if it has one.
     """
-    languages = {side: run.config.data[side].language for side in ("source", "target")}
-    parts = describe_parts(run)
+    languages = {side: escape_markdown(run.config.data[side].language) for side in ("source", "target")}
+    parts, data = describe_parts(run), escape_markdown(run.config.data.name)
     others = sorted({target for target in _list_classes(run) if not target.startswith(("nmt.", "torch."))})
     return CARD.format(
         **languages,
-        title=f"{run.config.data.name}, {parts.get('attention', 'attention')}: {' to '.join(languages.values())}",
-        facts="\n".join(f"| {fact} | {value} |" for fact, value in _list_facts(run, parts)),
+        codes=json.dumps(list(languages.values())),
+        title=f"{data}, {escape_markdown(parts.get('attention', 'attention'))}: {' to '.join(languages.values())}",
+        facts="\n".join(Table(("", ""), list(_list_facts(run, parts))).to_markdown()),
         scores=_make_score_table(run),
         name=name or "hf:OWNER/NAME",
         classes=f", and a folder with {', '.join(f'`{target}`' for target in others)}" if others else "",
@@ -93,7 +95,7 @@ def _list_facts(run: TrainedRun, parts: dict[str, str]) -> Iterator[tuple[str, s
     yield "data", str(run.config.data.name)
     yield "training steps", f"{run.step:,}"
     if overrides := read_overrides(run.folder)[0]:
-        yield "trained with", f"`train.py {' '.join(overrides)}`"
+        yield "trained with", f"train.py {' '.join(overrides)}"
 
 
 def _make_score_table(run: TrainedRun) -> str:
@@ -102,11 +104,11 @@ def _make_score_table(run: TrainedRun) -> str:
         command = f"{name_command('evaluate')} run={run.folder}"
         log.warning("%s: its scores are not known. Fix: %s, then export it", run.folder, command)
         return "Not known."
-    header = "| test set | sentences | BLEU | chrF | settings | signature of BLEU |\n|---|---|---|---|---|---|"
-    return "\n".join([header, *(f"| {' | '.join(row)} |" for row in rows)])
+    heads = ("test set", "sentences", "BLEU", "chrF", "settings", "signature of BLEU")
+    return "\n".join(Table(heads, rows).to_markdown())
 
 
-def _make_row(run: TrainedRun, path: Path) -> list[str] | None:
+def _make_row(run: TrainedRun, path: Path) -> list[Any] | None:
     """Return the scores of a test set; None if they are damaged or of other weights."""
     name = path.parent.name
     try:
@@ -124,8 +126,8 @@ def _make_row(run: TrainedRun, path: Path) -> list[str] | None:
         if key == "search.beam" or value != DEFAULTS.get(key, value)
     ] + parse_text_overrides(stored, str(stored.get("test", name)))
     counts = [f"{scores[key]:.2f}" if key in scores else "" for key in ("bleu", "chrf")]
-    signature = f"`{signatures.get('bleu', '')}`"
-    return [str(stored.get("test", name)), str(stored.get("sentences", "")), *counts, " ".join(chosen), signature]
+    test, sentences, signature = stored.get("test", name), stored.get("sentences", ""), signatures.get("bleu", "")
+    return [test, sentences, *counts, " ".join(chosen), signature]
 
 
 def list_papers(run: TrainedRun) -> list[str]:

@@ -114,5 +114,8 @@ def _read_lines(content: dict[str, Any]) -> list[str]:
 
 
 def _shorten(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
+    try:
+        text = value if isinstance(value, str) else json.dumps(value)
+    except RecursionError:
+        text = "…"
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,9 +1,11 @@
 """A run or sweep writes to no file outside its folder."""
 
+import os
+
 import pytest
 from commands import answer
 
-from nmt.cli.new_folder import _refuse_links
+from nmt.cli.new_folder import _refuse_links_and_pipes
 
 LINKS = ("metrics.csv", "train.log", ".lock", ".hydra", ".hydra/config.yaml", "metrics.csv.damaged")
 LINKS += ("checkpoints/last.ckpt", "checkpoints/.hydra", "checkpoints/.hydra/config.yaml")
@@ -26,6 +28,16 @@ def test_a_run_with_a_link_out_of_its_folder_is_refused_and_nothing_written(tmp_
     assert [found for found in (tmp_path / "run").rglob("*") if found.is_file() and not found.is_symlink()] == []
 
 
+@pytest.mark.parametrize("pipe", ["train.log", ".hydra/config.yaml", "metrics.csv", "checkpoints/last.ckpt"])
+def test_a_run_with_a_pipe_is_refused_because_reading_it_would_never_end(tmp_path, capsys, monkeypatch, pipe):
+    path = tmp_path / "run" / pipe
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    status, stderr = answer("train", f"hydra.run.dir={tmp_path}/run", capture=capsys, monkeypatch=monkeypatch)
+    assert status == 1
+    assert f"it is a pipe or a device, not a regular file: '{path}'" in stderr
+
+
 def test_a_sweep_with_a_link_out_of_its_folder_is_refused(tmp_path, capsys, monkeypatch):
     (tmp_path / "sweep").mkdir()
     (tmp_path / "sweep" / "multirun.yaml").symlink_to(tmp_path / "secret")
@@ -43,4 +55,4 @@ def test_checkpoints_and_the_folder_itself_may_be_links_and_so_may_files_within_
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "checkpoints").symlink_to(disk)
     (tmp_path / "link").symlink_to(tmp_path / "run")
-    _refuse_links("hydra.run.dir", tmp_path / "link")
+    _refuse_links_and_pipes("hydra.run.dir", tmp_path / "link")

@@ -73,11 +73,12 @@ def checkpoint_bytes(checkpoint):
     return content.getvalue()
 
 
-def test_weights_with_nan_are_refused(checkpoint, tmp_path):
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_weights_that_are_not_finite_are_refused(checkpoint, tmp_path, value):
     name = next(name for name in checkpoint["state_dict"] if name.endswith("embedding.weight"))
-    weights = {**checkpoint["state_dict"], name: torch.full_like(checkpoint["state_dict"][name], torch.nan)}
+    weights = {**checkpoint["state_dict"], name: torch.full_like(checkpoint["state_dict"][name], value)}
     path = write_checkpoint({**checkpoint, "state_dict": weights}, tmp_path / "a.ckpt")
-    message = f"{path}: {name.removeprefix('model.')} contains NaN. Fix: take another checkpoint"
+    message = f"{path}: {name.removeprefix('model.')} contains NaN or infinity. Fix: take another checkpoint"
     with pytest.raises(UserError, match=re.escape(message)):
         TrainedRun(path)
 

@@ -185,7 +185,7 @@ LARGE = MOST_BYTES["config.json"] + 1
         (lambda f: shutil.copy(f / TOKENIZERS[0], f / TOKENIZERS[1]), "its target vocabulary has 60"),
         (lambda f: put_settings(f, config__model__target_vocabulary_size=9), "entries, and its model is for 9"),
         (lambda f: put_settings(f, config__size__hidden=40), "configuration, vocabularies and weights do not match"),
-        (lambda f: change_weights(f, lambda w: w[next(iter(w))].fill_(torch.nan)), "contains NaN. Fix: "),
+        (lambda f: change_weights(f, lambda w: w[next(iter(w))].fill_(torch.nan)), "contains NaN or infinity. Fix: "),
         (lambda f: change_weights(f, dict.popitem), "configuration, vocabularies and weights do not match"),
         (lambda f: replace_by_link(f, WEIGHTS), f"{WEIGHTS}: refused, because it is a link out of its folder"),
         (lambda f: replace_by_link(f, "config.json"), "config.json: refused, because it is a link out of its folder"),

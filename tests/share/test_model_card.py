@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from share.conftest import SCORES, SIGNATURE
 
 from nmt.config.allowed_targets import walk
+from nmt.report.render.table import escape_markdown
 from nmt.runs.trained_model import TrainedRun
 from nmt.share.model_card import PAPERS, list_papers, write_card
 
@@ -40,7 +41,18 @@ def test_mechanism_sizes_data_and_command_are_named(card, run):
     assert facts["sizes"].startswith("embedding 24, encoder 16, hidden 32")
     assert facts["vocabularies"] == "60 and 50 (words)"
     assert (facts["data"], facts["training steps"]) == ("toy", "7")
-    assert facts["trained with"] == "`train.py attention=coverage seed=3`"
+    assert facts["trained with"] == "train.py attention=coverage seed=3"
+
+
+def test_text_of_somebody_elses_run_is_neither_metadata_nor_markup(run):
+    model = TrainedRun(str(run))
+    hostile = "x</details><script>1</script>\n---\nlicense: evil\n![x](http://evil)"
+    model.config.data.source.language = hostile
+    model.config.data.name = hostile
+    _, head, text = write_card(model).split("---\n", 2)
+    assert yaml.safe_load(head).keys() == {"language", "pipeline_tag", "tags"}
+    assert "<script>" not in text
+    assert "](http" not in text.replace("](https://aclanthology", "").replace("](https://arxiv", "")
 
 
 def test_classes_outside_the_project_are_named(card, run, tmp_path):
@@ -58,7 +70,7 @@ def test_classes_outside_the_project_are_named(card, run, tmp_path):
 
 
 def test_scores_come_with_search_and_signature(card):
-    assert f"| test | 1000 | 12.35 | 45.68 | beam=12 length_penalty=0.0 | `{SIGNATURE}` |" in card
+    assert f"| test | 1000 | 12.35 | 45.68 | beam=12 length_penalty=0.0 | {escape_markdown(SIGNATURE)} |" in card
 
 
 @pytest.mark.parametrize(

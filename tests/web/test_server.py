@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 from nmt.cli.arguments import read_arguments
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError
+from nmt.errors import ConfigurationError, UserError
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import Search
 from nmt.system.matrix_products import set_precision
@@ -27,6 +27,7 @@ from nmt.translate.unknown_words import make_replacer
 from nmt.web.hosts import allowed_hosts
 from nmt.web.served_run import open_runs
 from nmt.web.server import create_app, serve
+from nmt.web.translation_request import parse_content
 
 RUNS = {"plain": "attention=additive", "windowed": "attention=local_p"}
 LINES = ["Gurcu pu ma ma nibi .", "ma pu"]
@@ -325,6 +326,14 @@ def test_an_address_that_cannot_be_used_is_refused_before_runs_are_loaded():
         serve(settings_of("nowhere", host="127.0.0.1", port=70000))
     with pytest.raises(ConfigurationError, match=r"host=192.0.2.1 port=0: cannot listen there \("):
         serve(settings_of("nowhere", host="192.0.2.1", port=0))
+
+
+def test_a_value_that_is_nested_too_deeply_to_show_is_refused_in_one_line():
+    value: list = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(UserError, match=r"^beam=…: must be a whole number from 1 to 50$"):
+        parse_content({"text": "ma", "beam": value}, {}, Search())
 
 
 @pytest.mark.parametrize("key", ["longest_line", "batch_size", "beam"])
