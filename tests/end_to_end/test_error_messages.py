@@ -87,6 +87,7 @@ MISTAKES = {
     "callbacks.early_stopping.mode=min": "callbacks.early_stopping.mode=min: higher valid/bleu is .* Fix: .*mode=max$",
     "trainer.gradient_clip_val=-1": "trainer.gradient_clip_val=-1: must be at least 0",
     "trainer.accumulate_grad_batches=0": "trainer.accumulate_grad_batches=0: must be at least 1",
+    "trainer.accumulate_grad_batches=null": "trainer.accumulate_grad_batches=None: must be at least 1",
     "memory=buffer memory.noise=-1.0": "memory.noise=-1.0: must be at least 0",
     "graphs=true trainer=cpu": "graphs=true: needs an NVIDIA GPU. Fix: trainer=gpu where there is one, or graphs=false",
     "data.batches.multiple=0": "data.batches.multiple=0: must be at least 1",
