@@ -15,12 +15,14 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from nmt.config.chosen_files import name_file
+from nmt.config.diff import flatten_settings
 from nmt.config.installation import CONF_DIR
 from nmt.config.user_dir import list_conf_dirs
 from nmt.errors import ConfigurationError, did_you_mean
 
 ANY_KIND = ("trainer.devices", "deterministic", "trainer.deterministic")  # Lightning takes words for them too
 FRACTIONS = ("trainer.limit_", "trainer.overfit_batches")  # a number of batches, or a fraction of all
+RATES = ("dropout", "multi_avg_fn.decay")  # the ends of their keys
 CLOSED_SECTIONS = ("size", "loss", "finite", "search", "vectors")  # only the keys of the defaults are read
 PRETRAINING = {
     "experiment": "the name of an experiment",
@@ -123,6 +125,13 @@ def check_section(section: str, settings: Any, known: Mapping[str, Any], text: s
             problem = None if _is_variable(key, text) else _explain_unread(key, section, known)
         if problem:
             raise ConfigurationError(problem)
+
+
+def check_rates(settings: Mapping[str, Any]) -> None:
+    """Check each rate where it is written, not where another setting refers to it."""
+    for key, rate in flatten_settings(settings).items():
+        if key.endswith(RATES) and isinstance(rate, int | float) and not 0 <= rate < 1:
+            raise ConfigurationError(f"{key}={rate}: must be at least 0, and below 1")
 
 
 def _is_variable(key: str, text: str) -> bool:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from nmt.data.word_alignments import Links, read_pharaoh
 from nmt.errors import DataError, UserError, is_importable
+from nmt.system.files import name_in_errors
 from nmt.system.progress_bar import make_progress_bar
 
 # benchmarks/aligners.py compares ways to link words; this one was best.
@@ -81,7 +82,8 @@ def _link_pairs(
 ) -> Iterator[tuple[list[str], list[str], WordLinks]]:
     with tempfile.TemporaryDirectory(prefix="aligner_") as name:
         folder = Path(name)
-        words = _write_ids(pairs, folder)
+        with name_in_errors(folder):
+            words = _write_ids(pairs, folder)
         _align(folder, samplers, seed)
         with open(folder / "source") as sources, open(folder / "target") as targets, open(folder / "links") as links:
             for *sides, line in zip(sources, targets, links, strict=True):
@@ -132,4 +134,6 @@ def _align(folder: Path, samplers: int, seed: int) -> None:
         if process.wait():
             errors.seek(0)
             message = errors.read().strip().rpartition("\n")[2] or "no message; perhaps there was too little memory"
-            raise UserError(f"the aligner {ALIGNER} ended with status {process.returncode}: {message}")
+            raise UserError(
+                f"the aligner {ALIGNER} ended with status {process.returncode}: {message}; its files were in {folder}"
+            )

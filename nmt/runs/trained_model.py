@@ -14,8 +14,9 @@ from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because stored configurations use them
 from nmt.config.allowed_targets import check_references, check_targets, walk
+from nmt.config.explain import find_explanation
 from nmt.config.overrides import read_dotlist
-from nmt.config.schema import check_section, load_defaults
+from nmt.config.schema import check_rates, check_section, load_defaults
 from nmt.config.user_dir import add_user_dir
 from nmt.data.candidate_lists import Candidates
 from nmt.data.lexical_table import LexicalTable, learn_lexical_table
@@ -59,7 +60,7 @@ class TrainedRun:
         except UserError as error:
             raise UserError(f"{self.checkpoint}: {error}") from error
         except Exception as error:  # because configuration, vocabularies and weights can mismatch in many ways
-            reason = first_line(error)
+            reason = find_explanation(error) or first_line(error)
             raise UserError(
                 f"{self.checkpoint}: configuration, vocabularies and weights do not match ({reason})"
             ) from error
@@ -68,6 +69,7 @@ class TrainedRun:
         record = content["nmt"]
         config = update_settings(record["config"])
         check_references(config)
+        check_rates(config)
         self.config: DictConfig = OmegaConf.create(config)
         self.search = self._read_search()
         self.unknown = str(record["config"].get("score_unknown") or "keep")  # treatment of unknown words in evaluations

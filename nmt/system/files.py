@@ -19,12 +19,23 @@ def to_path(text: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
+def name_in_errors(path: Path) -> Iterator[None]:
+    """Name the path in an error of the system that names none, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+@contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path, which replaces `path` at the end; after an error `path` is as before."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")  # because another process may write the same file
     draft.unlink(missing_ok=True)  # in somebody else's folder it may be a link to a file of the user
     try:
-        yield draft
+        with name_in_errors(path):
+            yield draft
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

@@ -13,9 +13,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import Trainer
 
-from nmt.config.diff import flatten_settings
 from nmt.config.explain import explain_construction_error
 from nmt.config.resolvers import starts_from_pretrained
+from nmt.config.schema import check_rates
 from nmt.data.named_files import Place
 from nmt.data.parallel_text import SIDES
 from nmt.data.preprocessing import check_language
@@ -38,9 +38,9 @@ from nmt.translate.unknown_words import check_unknown
 log = logging.getLogger(__name__)
 
 RANKS_PER_CORE = 2
-RATES = ("dropout", "multi_avg_fn.decay")  # the ends of their keys
 STARTED_BY_HAND = {"NODE_RANK", "MASTER_ADDR"}  # the environment of a user who starts a process on each node
 PRECISIONS = ("32-true", "bf16-mixed", "32", "bf16")  # Lightning's, with whole weights
+STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true")  # Lightning's, with whole checkpoints, not by pickling
 SET_BY_TRAIN = {  # arguments of Trainer that train() gives
     "callbacks": "callbacks=… says which",
     "logger": "logger=… says which",
@@ -66,7 +66,7 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     _check_trainer(config.trainer, graphs=config.graphs)
     _check_optimizer(config.optimizer, config.schedule)
     _check_start(config, checkpoint)
-    _check_rates(config)
+    check_rates(OmegaConf.to_container(config))
     _check_languages(config.data)
     _check_sizes(config.size)
     model = _build_trial(config)
@@ -148,7 +148,12 @@ def _check_trainer(trainer: DictConfig, *, graphs: bool) -> None:
             f"trainer.accelerator={trainer.accelerator}: torch {torch.__version__} finds no GPU here. "
             "Fix: trainer=cpu trains without one"
         )
-    if any("SLURM" in plugin.get("_target_", "") for plugin in trainer.plugins) and "SLURM_NODEID" not in os.environ:
+    if any(not isinstance(plugin, DictConfig) or "_target_" not in plugin for plugin in trainer.plugins):
+        raise ConfigurationError(
+            f"trainer.plugins={trainer.plugins}: each must have a _target_, the class to make. "
+            f"Fix: 'trainer.plugins=[{{_target_: CLASS}}]', or leave it out"
+        )
+    if any("SLURM" in plugin._target_ for plugin in trainer.plugins) and "SLURM_NODEID" not in os.environ:
         raise ConfigurationError(
             "trainer=slurm: srun has not started this process. Fix: start it by srun in a job (docs/scaling.md); "
             "trainer=gpu trains without SLURM"
@@ -159,6 +164,8 @@ def _check_trainer(trainer: DictConfig, *, graphs: bool) -> None:
         )
     if precision not in PRECISIONS:
         raise ConfigurationError(f"trainer.precision={precision}: choose {', '.join(PRECISIONS)}")
+    if isinstance(trainer.strategy, str) and trainer.strategy not in STRATEGIES:
+        raise ConfigurationError(f"trainer.strategy={trainer.strategy}: choose {', '.join(STRATEGIES)}")
     if isinstance(interval, int | float) and not (0 < interval <= 1 if isinstance(interval, float) else interval >= 1):
         raise ConfigurationError(
             f"trainer.val_check_interval={interval}: must be a number of batches, or a part of an epoch above 0 and at "
@@ -175,6 +182,8 @@ def _check_optimizer(settings: DictConfig, schedule: DictConfig) -> None:
     """Build the optimizer and its schedule for a dummy parameter."""
     with _name_section("optimizer", settings):
         optimizer = hydra.utils.instantiate(settings)([torch.nn.Parameter(torch.zeros(1))])
+    if settings.lr and not torch.tensor(settings.lr):
+        raise ConfigurationError(f"optimizer.lr={settings.lr}: is 0 in the weights' float32")
     with _name_section("schedule", schedule):
         hydra.utils.instantiate(schedule)(optimizer)
 
@@ -199,13 +208,6 @@ def _check_start(config: DictConfig, checkpoint: str | None) -> None:
         load_checkpoint(locate_checkpoint(Path(str(config.init_from)))[1])
     except UserError as error:
         raise UserError(f"init_from: {error}") from error
-
-
-def _check_rates(config: DictConfig) -> None:
-    """Check each rate where it is written, not where another setting refers to it."""
-    for key, rate in flatten_settings(OmegaConf.to_container(config)).items():
-        if key.endswith(RATES) and isinstance(rate, int | float) and not 0 <= rate <= 1:
-            raise ConfigurationError(f"{key}={rate}: must be from 0 to 1")
 
 
 def _check_languages(data: DictConfig) -> None:

@@ -66,6 +66,14 @@ def test_a_name_that_is_not_utf8_is_refused_at_once():
     assert (done.returncode, done.stderr.decode().strip()) == (1, message)
 
 
+@pytest.mark.parametrize("name", ["train", "evaluate", "translate", "compare", "align"])
+def test_a_deleted_working_directory_is_one_line(tmp_path, name):
+    words = f"mkdir gone && cd gone && rmdir ../gone && exec '{sys.executable}' '{ROOT}/{name}.py' seed=1"
+    done = subprocess.run(["sh", "-c", words], capture_output=True, cwd=tmp_path, env=os.environ, check=False)
+    message = "error: the working directory was deleted. Fix: cd to a folder that exists"
+    assert (done.returncode, done.stderr.decode().strip()) == (1, message)
+
+
 @pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
 def test_a_command_needs_neither_standard_input_nor_standard_error(tmp_path, closed):
     (tmp_path / "text").write_text("a b c d e\n")

@@ -1,5 +1,6 @@
 """Lexical tables: learned from text with known translations, saved and loaded."""
 
+import errno
 import gzip
 import importlib.util
 import random
@@ -73,6 +74,15 @@ def test_the_same_text_gives_the_same_bytes(tmp_path):
 def test_failure_of_the_aligner_is_reported(monkeypatch):
     monkeypatch.setattr(aligner, "ALIGN", "raise MemoryError('too much')")
     with pytest.raises(UserError, match=r"sil-thot==.* ended with status 1: MemoryError: too much"):
+        learn_lexical_table([("a", "x")])
+
+
+def test_a_full_disk_is_reported_with_the_folder_of_the_aligner(monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(aligner, "_write_ids", fail)
+    with pytest.raises(OSError, match=r"No space left on device: '.*aligner_"):
         learn_lexical_table([("a", "x")])
 
 

@@ -146,6 +146,28 @@ def test_many_checkpoints_with_changed_content_are_opened_or_refused(checkpoint,
     assert_changed_content_opened_or_refused(checkpoint, tmp_path, data)
 
 
+@pytest.mark.parametrize("rate", [torch.nan, torch.inf, -1, 1])
+@pytest.mark.parametrize("key", ["dropout", "model.embedding_dropout"])
+def test_a_checkpoint_with_an_impossible_rate_is_refused(checkpoint, tmp_path, key, rate):
+    with pytest.raises(UserError, match=rf"a\.ckpt: {key}={rate}: must be at least 0, and below 1"):
+        TrainedRun(write_crafted_checkpoint(checkpoint, tmp_path / "a.ckpt", key, rate))
+
+
+def test_a_setting_of_another_type_is_named(checkpoint, tmp_path):
+    path = write_crafted_checkpoint(checkpoint, tmp_path / "a.ckpt", "dropout", "half")
+    with pytest.raises(UserError, match=r"a\.ckpt: configuration, .* do not match \(encoder: "):
+        TrainedRun(path)
+
+
+def test_a_pipe_as_a_best_checkpoint_is_refused_and_not_passed_over(trained, tmp_path):
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    shutil.copy(trained / "checkpoints" / "last.ckpt", folder)
+    os.mkfifo(folder / "best.ckpt")
+    with pytest.raises(UserError, match=r"best\.ckpt: cannot be loaded as a checkpoint"):
+        TrainedRun(str(tmp_path))
+
+
 @given(st.sampled_from(("nmt", "state_dict", "global_step")), LEAVES)
 def test_a_checkpoint_with_a_part_of_another_type_is_refused(checkpoint, tmp_path, part, value):
     path = tmp_path / "a.ckpt"

@@ -29,6 +29,19 @@ def test_a_failed_write_leaves_the_former_file(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+def write_to_a_full_disk(path):
+    with atomic_write(path) as draft:
+        draft.symlink_to("/dev/full")
+        draft.write_text("new")
+
+
+def test_a_full_disk_is_reported_with_the_path(tmp_path):
+    path = tmp_path / "a.txt"
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
+        write_to_a_full_disk(path)
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_link_at_the_temporary_path_is_not_followed(tmp_path):
     (tmp_path / "file of the user").write_text("precious")
     (tmp_path / f".a.txt.{os.getpid()}").symlink_to(tmp_path / "file of the user")
