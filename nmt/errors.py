@@ -58,16 +58,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {similar[0]}?)" if similar else ""
 
 
-def suggest_path(path: Path) -> str:
-    """Return " (did you mean …?)" with the folder or checkpoint most like the first missing part of a path."""
-    for place in (*reversed(path.parents), path):
-        if not os.path.exists(place):
-            siblings = [other for other in place.parent.glob("*") if os.path.isdir(other) or other.suffix == ".ckpt"]
-            similar = get_close_matches(place.name, [other.name for other in siblings], n=1)
-            return f" (did you mean {place.with_name(similar[0])}?)" if similar else ""
-    return ""
-
-
 def list_first(items: Sequence[str], most: int = 4) -> str:
     """Return the first items of a list, and how many more there are."""
     more = f" and {len(items) - most} more" if len(items) > most else ""

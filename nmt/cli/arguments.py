@@ -13,7 +13,8 @@ from nmt.config.key_list import describe_keys
 from nmt.config.overrides import expand_home, explain_split_argument, find_repeated, read_dotlist
 from nmt.config.schema import find_misfit, load_defaults
 from nmt.config.user_dir import add_user_dir
-from nmt.errors import ConfigurationError, suggest_path
+from nmt.errors import ConfigurationError
+from nmt.system.files import suggest_path
 
 HELP = {"-h", "--help", "help"}
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from nmt.config.allowed_targets import check_size
-from nmt.errors import CheckpointError, UserError, first_line, suggest_path
+from nmt.errors import CheckpointError, UserError, first_line
 from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, SWEEP, WEIGHTS, read_summary
 from nmt.runs.shared_model import MOST_BYTES, NEEDED, read_model
-from nmt.system.files import atomic_write, sync, to_path
+from nmt.system.files import atomic_write, suggest_path, sync, to_path
 from nmt.system.hub import download, is_hub_name
 from nmt.system.safe_files import check_regular
 

@@ -1,10 +1,11 @@
-"""Atomic writes: a temporary file beside the place, then a rename. Paths with ~ for the home folder."""
+"""Atomic writes: a temporary file beside the place, then a rename. Paths: ~ for the home folder, and the most similar."""
 
 import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -16,6 +17,16 @@ from nmt.system.safe_files import make_json_safe
 def to_path(text: str | os.PathLike[str]) -> Path:
     """Return a path with the home folder in place of ~, as files of settings and Python have it."""
     return Path(os.path.expanduser(text))
+
+
+def suggest_path(path: Path) -> str:
+    """Return " (did you mean …?)" with the folder or checkpoint most like the first missing part of a path."""
+    for place in (*reversed(path.parents), path):
+        if not os.path.exists(place):
+            siblings = [other for other in place.parent.glob("*") if os.path.isdir(other) or other.suffix == ".ckpt"]
+            similar = get_close_matches(place.name, [other.name for other in siblings], n=1)
+            return f" (did you mean {place.with_name(similar[0])}?)" if similar else ""
+    return ""
 
 
 @contextmanager

@@ -8,9 +8,10 @@ from commands import answer
 
 from nmt.cli.run_arguments import name_runs, split_runs
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError, UserError, suggest_path
+from nmt.errors import ConfigurationError, UserError
 from nmt.report.load.run_folder import find_runs
 from nmt.runs.checkpoint_file import locate_checkpoint
+from nmt.system.files import suggest_path
 
 JOBS = ["multirun/first/attention=dot,seed=1", "multirun/first/attention=dot,seed=2"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import UserError, suggest_path
+from nmt.errors import UserError
 from nmt.report.load.run_names import name_runs
 from nmt.runs.folder import (
     CHECKPOINTS,
@@ -26,7 +26,7 @@ from nmt.runs.folder import (
     WEIGHTS,
     name_of_test,
 )
-from nmt.system.files import to_path
+from nmt.system.files import suggest_path, to_path
 from nmt.system.safe_files import UnreadableError, inside, is_number, read_json, read_or_note, read_text, read_yaml
 
 MARKS = (SUMMARY, METRICS, CHECKPOINTS, COMPOSITION, WEIGHTS)  # a folder with any of them is a run's
