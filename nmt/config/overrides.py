@@ -13,11 +13,13 @@ from nmt.config.diff import override_key
 from nmt.errors import ConfigurationError
 
 MULTIRUN = {"-m", "--multirun"}
-# Keys of evaluate.py, translate.py and compare.py whose values are paths or names; data.…NAME is the end of a key
-PATHS = {"run", "user_dir", "input", "output", "export", "push", "prefixes", "links", "gold", "hypotheses", "baseline"}
+# Keys whose values are paths or names; data.…NAME is the end of a key
+PATHS = {"hydra.run.dir", "hydra.sweep.dir", "init_from", "ckpt_path", "pretraining_folder"}
+PATHS |= {"run", "user_dir", "input", "output", "export", "push", "prefixes", "links", "gold", "hypotheses", "baseline"}
 PATHS |= {"test", *(f"data.…{name}" for name in ("dir", "cache", "path", "test"))}
 LISTS_OF_PATHS = {"runs", "score", "rescore", "reference"}
 LISTS_OF_PATHS |= {f"data.…{name}" for name in ("source", "target", "alignments", "references")}
+NO_TEXT = re.compile(r"[+-]?[\d._]+(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE)  # for Hydra
 ITEM_OF_LIST = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,]*?)\s*(?:,|$)""")
 
 
@@ -33,8 +35,20 @@ def prepare_arguments(arguments: list[str]) -> list[str]:
         if argument in ("hydra.run.dir=", "hydra.sweep.dir="):  # Hydra would write to the working directory
             raise ConfigurationError(f"{argument}: names no folder. Fix: leave it out, or name one")
     # because Hydra's parser reads no KEY=VALUE after a flag that follows others
-    overrides = [override for argument in arguments for override in _read_device(argument)]
+    overrides = [override for argument in arguments for override in _read_device(_quote_path(argument))]
     return sorted(overrides, key=lambda override: override not in MULTIRUN)
+
+
+def _quote_path(argument: str) -> str:
+    """Quote a path that Hydra would take for a number: 1e3 would become 1000.0, and 007 would become 7."""
+    key, _, value = argument.partition("=")
+    is_path = _name_end(key.lstrip("+")) in PATHS | LISTS_OF_PATHS
+    return f"{key}={quote_value(value)}" if is_path and NO_TEXT.fullmatch(value) else argument
+
+
+def _name_end(key: str) -> str:
+    """Return data.…NAME for the keys of data."""
+    return re.sub(r"^data\..*?(?=\w*$)", "data.…", key)
 
 
 def _read_device(argument: str) -> list[str]:
@@ -88,7 +102,7 @@ def read_dotlist(arguments: Iterable[str]) -> DictConfig:
     settings = OmegaConf.create()
     for argument in arguments:
         key, _, text = argument.partition("=")
-        name = re.sub(r"^data\..*?(?=\w*$)", "data.…", key)
+        name = _name_end(key)
         is_mapping = text.startswith("{") and text.endswith("}")  # such as data.source={language: de}
         if name in LISTS_OF_PATHS and text.startswith("[") and text.endswith("]"):
             OmegaConf.update(settings, key, [read_path(item) for item in ITEM_OF_LIST.findall(text[1:-1]) if item])

@@ -134,6 +134,5 @@ def _align(folder: Path, samplers: int, seed: int) -> None:
         if process.wait():
             errors.seek(0)
             message = errors.read().strip().rpartition("\n")[2] or "no message; perhaps there was too little memory"
-            raise UserError(
-                f"the aligner {ALIGNER} ended with status {process.returncode}: {message}; its files were in {folder}"
-            )
+            status = f"{ALIGNER} ended with status {process.returncode}"
+            raise UserError(f"the aligner {status}: {message} (its files are in {folder.parent})")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.data.corpus_cache import PreparedCorpus
+from nmt.data.corpus_cache import FIX, PreparedCorpus
 from nmt.data.lexical_table import learn_lexical_table
 from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import SPECIAL
@@ -78,8 +78,7 @@ class Candidates:
             _check_lists(*lists)
         except Exception as error:  # because a damaged archive can raise any error
             raise DataError(
-                f"{path}: cannot be read as candidate lists ({error}). Fix: in the cache, remove the file, and it is "
-                "made again; in a run, search without the lists (candidates=false)"
+                f"{path}: cannot be read as candidate lists ({error}). Fix: search without the lists (candidates=false)"
             ) from None
         return cls(*lists)
 
@@ -110,13 +109,29 @@ def load_or_learn_candidates(prepared: PreparedCorpus, *, most_frequent: int, tr
         if value < minimum:
             raise ConfigurationError(f"data.candidates.{name}={value}: must be at least {minimum}")
     path = prepared.folder / f"candidates_{most_frequent}_{translations}.npz"
+    if candidates := _load_undamaged(path):
+        return candidates
+    message = f"candidate lists: another process makes {path}; waiting for it"
+    with lock_file(path.with_suffix(".lock"), message=message):
+        if candidates := _load_undamaged(path):
+            return candidates
+        log.info("candidate lists: aligning the training text")
+        candidates = _learn_candidates(prepared, most_frequent, translations)
+        try:
+            candidates.save(path)
+        except PermissionError:
+            log.warning("%s: belongs to another user, so these lists are made again at each start. %s", path, FIX)
+    return candidates
+
+
+def _load_undamaged(path: Path) -> Candidates | None:
     if not path.exists():
-        message = f"candidate lists: another process makes {path}; waiting for it"
-        with lock_file(path.with_suffix(".lock"), message=message):
-            if not path.exists():
-                log.info("candidate lists: aligning the training text")
-                _learn_candidates(prepared, most_frequent, translations).save(path)
-    return Candidates.load(path)
+        return None
+    try:
+        return Candidates.load(path)
+    except DataError as error:
+        log.warning("%s: is damaged, so these lists are made again (%s)", path, error)
+        return None
 
 
 def _learn_candidates(prepared: PreparedCorpus, most_frequent: int, translations: int) -> Candidates:

@@ -44,9 +44,9 @@ class Permission:
                 )
 
     def _is_data_set(self, place: Place) -> bool:
-        folder = self.typed.get("data.dir") or os.environ.get("NMT_DATA") or "data"
-        is_inside = Path(os.path.abspath(place)).is_relative_to(os.path.abspath(folder))
-        return isinstance(place, Path) and ".." not in place.parts and is_inside
+        folder = Path(os.path.abspath(self.typed.get("data.dir") or os.environ.get("NMT_DATA") or "data"))
+        is_of_the_run = folder.parent.resolve().is_relative_to(Path(self.run).resolve())  # as data/ is after `cd RUN`
+        return isinstance(place, Path) and place.resolve().is_relative_to(folder.resolve()) and not is_of_the_run
 
 
 def remember(places: Iterable[Place]) -> None:

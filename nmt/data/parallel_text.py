@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from nmt.data.named_files import Place
-from nmt.data.text_files import file_identity, read_lines, read_parallel_lines
+from nmt.data.text_files import check_readable, file_identity, read_lines, read_parallel_lines
 from nmt.data.word_alignments import Gold, read_gold_file
 from nmt.errors import DataError
 from nmt.system.files import to_path
@@ -45,6 +45,10 @@ class Pairs:
     def places(self) -> list[Place]:
         """Return the files, and the names or addresses of data sets, that it reads."""
         raise NotImplementedError
+
+    def stamps(self) -> list[tuple[int, ...]]:
+        """Return what changes when a file with text is written or replaced."""
+        return []
 
     def further_references(self) -> list[list[str]]:
         """Return further translations of the target side: for each of them a list with a line a pair."""
@@ -115,6 +119,11 @@ class FilePairs(Pairs):
             identity["references"] = [file_identity(file) for file in self.references]
         return identity
 
+    def stamps(self) -> list[tuple[int, ...]]:
+        """Return device, number and time of the last change of each file with text that is there."""
+        files = [file.stat() for file in (*self.source, *self.target, *self.references) if file.exists()]
+        return [(file.st_dev, file.st_ino, file.st_ctime_ns) for file in files]
+
     def __iter__(self) -> Iterator[SentencePair]:
         self.blank = 0
         for files, number, source, target in self._read_lines():
@@ -130,6 +139,8 @@ class FilePairs(Pairs):
 
     def _read_lines(self) -> Iterator[tuple[Sides, int, str, str]]:
         """Yield the files, the line number and the line of each side, of all files."""
+        for file in (*self.source, *self.target):
+            check_readable(file)
         pairs = map(Sides, self.source, self.target)
         return islice(chain.from_iterable(map(_read_pair_of_files, pairs)), self.count)
 
@@ -153,6 +164,8 @@ class FilePairs(Pairs):
         self, files: list[Path], read: Callable[[Path], Iterable[LineContent]], content: str
     ) -> list[LineContent]:
         """Read files with a line for each pair, and keep the lines of the pairs that `__iter__` yields."""
+        for file in files:
+            check_readable(file)
         lines = list(islice(chain.from_iterable(map(read, files)), self.count))
         kept = list(self.kept_lines())
         if len(lines) != len(kept):

@@ -5,6 +5,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import BinaryIO
 
 from nmt.errors import DataError, NoFileError
 from nmt.system.checksums import digest_file
+from nmt.system.safe_files import check_regular
 
 MAX_LINE_CHARACTERS = 20_000  # a longer line shows that the file does not have one sentence a line
 MAX_LINE_BYTES = 8 * MAX_LINE_CHARACTERS  # read at once, because a small archive may contain a line of gigabytes
@@ -141,8 +143,20 @@ class _ZstdReader(io.RawIOBase):
 
 def file_identity(path: Path) -> str:
     """Return a digest of a file's content; the name does not matter."""
-    try:
+    with _name_unreadable(path):
         return digest_file(path)
+
+
+def check_readable(path: Path) -> None:
+    """Refuse a pipe or a device."""
+    with _name_unreadable(path):
+        check_regular(path)
+
+
+@contextmanager
+def _name_unreadable(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError:
         raise NoFileError(path) from None
     except (OSError, ValueError) as error:

@@ -1,7 +1,8 @@
-"""Atomic writes: a temporary file beside the place, then a rename. Paths: ~ for the home folder, and the most similar."""
+"""Files and paths. An atomic write makes a temporary file beside the place, then renames it."""
 
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,9 +42,11 @@ def name_in_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path, which replaces `path` at the end; after an error `path` is as before."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")  # because another process may write the same file
-    draft.unlink(missing_ok=True)  # in somebody else's folder it may be a link to a file of the user
+    """Yield a temporary path, which replaces `path` at the end; after an error `path` is as before.
+
+    Nobody knows its name before: neither a process that writes the same file, nor who plants links for us to follow.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with name_in_errors(path):
             yield draft
@@ -55,7 +58,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a new temporary folder, which is renamed to `path` at the end; after an error there is no folder."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     draft.mkdir(parents=True)
     try:
         yield draft

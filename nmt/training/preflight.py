@@ -5,11 +5,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import hydra.utils
 import torch
 from hydra.errors import InstantiationException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning import Trainer
 
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 RANKS_PER_CORE = 2
 STARTED_BY_HAND = {"NODE_RANK", "MASTER_ADDR"}  # the environment of a user who starts a process on each node
 PRECISIONS = ("32-true", "bf16-mixed", "32", "bf16")  # Lightning's, with whole weights
-STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true")  # Lightning's, with whole checkpoints, not by pickling
+STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true")  # Lightning's, with whole checkpoints
 SET_BY_TRAIN = {  # arguments of Trainer that train() gives
     "callbacks": "callbacks=… says which",
     "logger": "logger=… says which",
@@ -98,12 +99,16 @@ def _check_search(section: str, settings: DictConfig) -> None:
 
 def _check_targets(group: str, parts: DictConfig) -> None:
     for name, part in parts.items():
-        if part is not None and "_target_" not in (part if isinstance(part, DictConfig) else ()):
+        if part is not None and not _has_target(part):
             others = [str(other) for other in parts if other != name]
             raise ConfigurationError(
                 f"{group}.{name}: has no _target_, the class to make{did_you_mean(str(name), others)}; {group} has "
                 f"{', '.join(others)}"
             )
+
+
+def _has_target(part: Any) -> bool:
+    return isinstance(part, DictConfig) and isinstance(part.get("_target_"), str)
 
 
 def _check_callbacks(callbacks: DictConfig) -> None:
@@ -148,10 +153,10 @@ def _check_trainer(trainer: DictConfig, *, graphs: bool) -> None:
             f"trainer.accelerator={trainer.accelerator}: torch {torch.__version__} finds no GPU here. "
             "Fix: trainer=cpu trains without one"
         )
-    if any(not isinstance(plugin, DictConfig) or "_target_" not in plugin for plugin in trainer.plugins):
+    if not (isinstance(trainer.plugins, ListConfig) and all(map(_has_target, trainer.plugins))):
         raise ConfigurationError(
-            f"trainer.plugins={trainer.plugins}: each must have a _target_, the class to make. "
-            f"Fix: 'trainer.plugins=[{{_target_: CLASS}}]', or leave it out"
+            f"trainer.plugins={trainer.plugins}: must be a list, each with a _target_, the class to make. "
+            "Fix: leave it out, or add to the list of conf/trainer/default.yaml"
         )
     if any("SLURM" in plugin._target_ for plugin in trainer.plugins) and "SLURM_NODEID" not in os.environ:
         raise ConfigurationError(
@@ -165,7 +170,10 @@ def _check_trainer(trainer: DictConfig, *, graphs: bool) -> None:
     if precision not in PRECISIONS:
         raise ConfigurationError(f"trainer.precision={precision}: choose {', '.join(PRECISIONS)}")
     if isinstance(trainer.strategy, str) and trainer.strategy not in STRATEGIES:
-        raise ConfigurationError(f"trainer.strategy={trainer.strategy}: choose {', '.join(STRATEGIES)}")
+        raise ConfigurationError(
+            f"trainer.strategy={trainer.strategy}: its ranks cannot take over the run, or each stores a part of the "
+            f"weights. Fix: choose {', '.join(STRATEGIES)}"
+        )
     if isinstance(interval, int | float) and not (0 < interval <= 1 if isinstance(interval, float) else interval >= 1):
         raise ConfigurationError(
             f"trainer.val_check_interval={interval}: must be a number of batches, or a part of an epoch above 0 and at "
@@ -182,8 +190,6 @@ def _check_optimizer(settings: DictConfig, schedule: DictConfig) -> None:
     """Build the optimizer and its schedule for a dummy parameter."""
     with _name_section("optimizer", settings):
         optimizer = hydra.utils.instantiate(settings)([torch.nn.Parameter(torch.zeros(1))])
-    if settings.lr and not torch.tensor(settings.lr):
-        raise ConfigurationError(f"optimizer.lr={settings.lr}: is 0 in the weights' float32")
     with _name_section("schedule", schedule):
         hydra.utils.instantiate(schedule)(optimizer)
 

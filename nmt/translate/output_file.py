@@ -1,7 +1,7 @@
-"""The output file of translations: FILE.PROCESS.part until it is complete; compressed if it ends with .gz or .zst."""
+"""The output file of translations: FILE.….part until it is complete; compressed if it ends with .gz or .zst."""
 
 import gzip
-import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,11 +32,11 @@ def check_output(settings: DictConfig) -> Path | None:
 
 @contextmanager
 def open_output(path: Path) -> Iterator[TextIO]:
-    """Open FILE.PROCESS.part, and rename it to FILE at the end; after an error it stays."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.part")  # because another process may write the same file
+    """Open FILE.….part, and rename it to FILE at the end; after an error it stays."""
+    # a name that nobody else knows, as that of atomic_write
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.unlink(missing_ok=True)  # in somebody else's folder it may be a link to a file of the user
         stream = _choose_opener(path.suffix)(draft, "wt", encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"output={path}: cannot be written ({error.strerror})") from None

@@ -32,8 +32,11 @@ async def run_while_awaited(request: Request, work: Callable[[], Response]) -> R
             return Response(status_code=503)
 
     working = asyncio.ensure_future(run_in_threadpool(run))
-    while not working.done():
-        if await request.is_disconnected():
-            left.set()
-        await asyncio.wait([working], timeout=SECONDS_BETWEEN_POLLS)
+    try:
+        while not working.done():
+            if await request.is_disconnected():
+                left.set()
+            await asyncio.wait([working], timeout=SECONDS_BETWEEN_POLLS)
+    finally:
+        left.set()  # because a signal that uvicorn does not handle ends the loop here
     return working.result()

@@ -45,17 +45,21 @@ class ServedRun:
     def count_values(self, lines: list[str], search: Search, traces: bool) -> int:
         """Return the most values that the alignments and traces of a request's translations can have."""
         language = self.run.languages.source
-        pieces = [len(line) for line in language.vocabulary.encode(list(map(language.preprocessing, lines)))]
-        squares = sum(size * (search.longest_ratio * size + search.longest_extra) for size in pieces)
-        layers = 1 + (self._count_traces() if traces else 0)
-        return int(search.nbest * layers * squares)
+        encoded = language.vocabulary.encode(list(map(language.preprocessing, lines)))
+        widths = self._trace_widths() if traces else []
+        values = sum(
+            (search.longest_ratio * size + search.longest_extra) * sum(max(size, width) for width in [1, *widths])
+            for size in (len(line) + 1 for line in encoded)  # with the end symbol
+        )
+        return int(search.nbest * values)
 
-    def _count_traces(self) -> int:
+    def _trace_widths(self) -> list[int]:
+        """Return how many values a target word has in each trace, for a source of one word."""
         model, no_words = self.translator.model, np.zeros(0, np.int64)
         (traces,) = trace_translations(
             model, torch.full((1, 1), END, device=self.translator.device), torch.ones(1, dtype=torch.long), [no_words]
         )
-        return len(traces)
+        return [values.shape[-1] for values in traces.values()]
 
     def translate(self, lines: list[str], search: Search, traces: bool) -> dict[str, Any]:
         """Return the n best translations of each line, and the seconds this took."""

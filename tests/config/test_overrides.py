@@ -1,6 +1,7 @@
 """Arguments of train.py before Hydra reads them."""
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from nmt.config.overrides import expand_home, prepare_arguments, read_dotlist
@@ -44,6 +45,14 @@ def test_a_path_is_taken_as_typed(path):
         "output": path,
         "run": path,
     }
+
+
+@pytest.mark.parametrize("path", ["1e3", "007", "1.50", "1_000", "-inf", "NaN", "True"])
+@pytest.mark.parametrize("key", ["hydra.run.dir", "init_from", "+data.tests.news.source"])
+def test_a_path_that_looks_like_a_number_is_quoted_for_hydra(key, path):
+    (argument,) = prepare_arguments([f"{key}={path}"])
+    assert OverridesParser.create().parse_override(argument).value() == path
+    assert prepare_arguments([f"seed={path}"]) == [f"seed={path}"]
 
 
 @pytest.mark.parametrize("key", ["data.dir", "data.test", "data.tests.news.source", "data.tests.news.alignments"])

@@ -142,6 +142,41 @@ def test_file_replaced_while_it_is_prepared_is_an_error_and_leaves_no_cache_entr
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"] == []
 
 
+def test_a_file_that_is_replaced_and_put_back_while_it_is_prepared_is_an_error(tmp_path, monkeypatch):
+    path, kept = tmp_path / "valid.src", tmp_path / "kept"
+    identify, preprocess, steps = corpus_cache._identify, PreprocessPool.preprocess, []
+
+    def replace_first(pool, pairs):
+        if not steps:
+            steps.append(path.rename(kept))
+            path.write_text("b c\n")
+        return preprocess(pool, pairs)
+
+    def put_back(*texts):
+        if steps:
+            steps.append(kept.rename(path))
+        return identify(*texts)
+
+    monkeypatch.setattr(PreprocessPool, "preprocess", replace_first)
+    monkeypatch.setattr(corpus_cache, "_identify", put_back)
+    with pytest.raises(DataError, match=r"data\.valid: a file was replaced while it was prepared"):
+        prepared(tmp_path)
+    assert path.read_text() == "a d\n"
+    assert steps == [kept, path]
+
+
+@pytest.mark.parametrize("key", ["source", "target", "alignments", "references"])
+def test_a_pipe_in_a_test_set_is_refused_because_reading_it_would_never_end(tmp_path, key):
+    files = {name: str(tmp_path / name) for name in ("source", "target", "alignments", "references")}
+    for file in files.values():
+        Path(file).write_text("1-1\n")
+    os.unlink(files[key])
+    os.mkfifo(files[key])
+    pairs = FilePairs(**files)
+    with pytest.raises(DataError, match=f"{key}: cannot be read .it is a pipe or a device"):
+        print(list(pairs), pairs.gold(), pairs.further_references())
+
+
 def test_error_names_the_key_of_a_cache_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     message = rf"data.cache={tmp_path}/file: cannot be written \(Not a directory\)\. Fix: data\.cache=FOLDER, or set"

@@ -31,11 +31,11 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def refuses(place, typed=()):
+def refuses(place, typed=(), run="foreign"):
     try:
-        Permission("foreign", dict(typed), FIX).check("tests.test", [place])
+        Permission(run, dict(typed), FIX).check("tests.test", [place])
     except ConfigurationError as error:
-        assert str(error).startswith(f"data.tests.test: foreign names {place}, which no command here has named")
+        assert str(error).startswith(f"data.tests.test: {run} names {place}, which no command here has named")
         return True
     return False
 
@@ -61,6 +61,19 @@ def test_files_in_the_folder_of_data_sets_need_no_confirmation(folder, monkeypat
     assert not refuses(Path("/corpora/test.en"))
     assert refuses(Path("data/test.en"))
     assert not refuses(Path("data/test.en"), {"data.dir": "data"})
+
+
+def test_the_data_folder_of_a_strangers_run_and_links_out_of_a_data_folder_need_confirmation(folder, monkeypatch):
+    (folder / "data").mkdir()
+    (folder / "data" / "link").symlink_to("/etc")
+    assert refuses(Path("data/link/shadow"))
+    (folder / "foreign").mkdir()
+    monkeypatch.chdir(folder / "foreign")
+    (folder / "foreign" / "data").symlink_to("/etc")
+    assert refuses(Path("data/shadow"), run=".")
+    (folder / "foreign" / "data").unlink()
+    assert refuses(Path("data/test.en"), run=".")
+    assert not refuses(Path("data/test.en"), run="runs")
 
 
 def test_a_place_stays_named_for_later_processes_or_for_this_one_alone(folder, monkeypatch, caplog):

@@ -13,7 +13,6 @@ import pytest
 import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobReturn
-from kills import killed_at_call
 from omegaconf import OmegaConf
 
 from nmt.config.overrides import quote_value
@@ -104,6 +103,18 @@ class QuickJob(Job):
         return [sys.executable, "-S", "-c", f"open({str(self.folder / 'summary.json')!r}, 'w').write({summary!r})"]
 
 
+def end_at_rename(number):
+    """Let the process end at a rename, counted from 0, as SIGKILL ends it: nothing is cleaned up."""
+    rename, left = Path.replace, iter(range(number))
+
+    def rename_or_end(self, target):
+        if next(left, None) is None:
+            os._exit(9)
+        return rename(self, target)
+
+    Path.replace = rename_or_end
+
+
 @pytest.mark.slow
 def test_a_sweep_killed_at_any_write_is_completed_by_the_same_command(tmp_path, monkeypatch):
     monkeypatch.setattr("nmt.launch.sweep.SECONDS_BETWEEN_POLLS", 0.01)
@@ -114,15 +125,15 @@ def test_a_sweep_killed_at_any_write_is_completed_by_the_same_command(tmp_path, 
         jobs = [QuickJob((f"seed={seed}",), folder / f"seed={seed}") for seed in (1, 2)]
         process = os.fork()
         if not process:
-            with killed_at_call(number, (Path, "replace")) as calls:
-                Sweep(folder, jobs, 1, lambda *_: None).run()
-            os._exit(9 * (len(calls) > number))
+            end_at_rename(number)
+            Sweep(folder, jobs, 1, lambda *_: None).run()
+            os._exit(0)
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         sweep = Sweep(folder, jobs, 1, lambda *_: None)
         sweep.run()
         written = json.loads((folder / "sweep.json").read_text())["jobs"]
         assert sweep.states == [job["status"] for job in written] == ["completed", "completed"]
-        assert {path.name for path in folder.iterdir()} == {"sweep.json", "seed=1", "seed=2"}
+        assert {path.name for path in folder.glob("[!.]*")} == {"sweep.json", "seed=1", "seed=2"}
     assert number == 5  # at the start, and where each of two jobs starts and ends
 
 

@@ -1,11 +1,14 @@
 """Candidate lists: their words; search and loss over them; sparse gradients and their optimizer."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from compositions import composed
 from random_batches import batch_of, text_of
 
+from nmt.data import candidate_lists
 from nmt.data.batches import collate
 from nmt.data.candidate_lists import Candidates, load_or_learn_candidates
 from nmt.data.parallel_text import Sides
@@ -121,6 +124,20 @@ def test_candidate_lists_are_stored_and_damage_is_reported(tmp_path):
     (tmp_path / "candidates.npz").write_bytes(b"rubbish")
     with pytest.raises(DataError, match="cannot be read as candidate lists"):
         Candidates.load(tmp_path / "candidates.npz")
+
+
+def test_damaged_lists_in_the_cache_are_named_and_made_again(tmp_path, monkeypatch, caplog):
+    made = []
+    monkeypatch.setattr(candidate_lists, "_learn_candidates", lambda *_: made.append(1) or LISTS)
+    prepared = SimpleNamespace(folder=tmp_path)
+    load_or_learn_candidates(prepared, most_frequent=4, translations=1)
+    path = tmp_path / "candidates_4_1.npz"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30])
+    load_or_learn_candidates(prepared, most_frequent=4, translations=1)
+    assert f"{path}: is damaged, so these lists are made again" in caplog.text
+    load_or_learn_candidates(prepared, most_frequent=4, translations=1)
+    assert (path.read_bytes(), made) == (whole, [1, 1])
 
 
 @pytest.mark.parametrize(("wrong", "most"), [("most_frequent", 3), ("translations", 0)])

@@ -15,6 +15,7 @@ import torch
 from commands import ROOT, TWO_STEPS, command
 from omegaconf import OmegaConf
 from starlette.testclient import TestClient
+from untrained import make_content, write_checkpoint
 
 from nmt.cli.arguments import read_arguments
 from nmt.config.schema import load_defaults
@@ -193,6 +194,21 @@ def test_traces_count_as_values_of_the_answer(client):
     assert answer.status_code == 400
     assert "Fix: leave out traces, lower nbest" in answer.json()["error"]
     assert client.post("/translate", json=content).status_code == 200
+
+
+def count_numbers(node):
+    if isinstance(node, dict | list):
+        return sum(map(count_numbers, node.values() if isinstance(node, dict) else node))
+    return isinstance(node, int | float)
+
+
+def test_no_answer_has_more_values_than_were_counted_before_it_was_computed(tmp_path):
+    folder = write_checkpoint(tmp_path / "run", make_content("decoder=feedback", "memory=buffer", "memory.cells=60"))
+    (run,) = open_runs(settings_of(folder)).values()
+    search = Search(beam=1, longest_ratio=0.0, longest_extra=20, shortest_ratio=20.0)
+    (line,) = run.translate(["ma"], search, traces=True)["lines"]
+    values = sum(count_numbers(translation[key]) for translation in line for key in ("alignment", "layers"))
+    assert 20 * 60 < values <= run.count_values(["ma"], search, traces=True)
 
 
 WITH_LITTLE_MEMORY = """

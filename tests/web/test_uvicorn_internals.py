@@ -1,5 +1,6 @@
 """The server ends what nobody waits for: translations, and connections without a request."""
 
+import asyncio
 import json
 import signal
 import socket
@@ -8,6 +9,8 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +18,7 @@ from commands import ROOT
 
 from nmt.search.settings import Search
 from nmt.web import uvicorn_internals
+from nmt.web.cancellation import run_while_awaited
 from nmt.web.server import create_app
 from nmt.web.uvicorn_internals import make_server
 
@@ -88,6 +92,28 @@ def test_a_signal_ends_the_translations(number):
         server.handle_exit(number, None)
         assert [b"503" in connection.recv(1000) for connection in connections] == [True, True]
         assert time.monotonic() - start < 3
+    assert run.ended.is_set()
+
+
+class Waiting:
+    """A request whose client stays."""
+
+    app = SimpleNamespace(state=SimpleNamespace())
+
+    async def is_disconnected(self):
+        return False
+
+
+def test_a_signal_that_uvicorn_does_not_know_ends_the_translation():
+    run = Endless()
+
+    async def answer_until_hangup():
+        answer = asyncio.ensure_future(run_while_awaited(Waiting(), partial(run.translate, [], None, False)))
+        await asyncio.to_thread(run.begun.wait, 10)
+        answer.cancel()  # as the end of the event loop does
+        await asyncio.to_thread(run.ended.wait, 10)
+
+    asyncio.run(answer_until_hangup())
     assert run.ended.is_set()
 
 
