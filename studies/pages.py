@@ -34,12 +34,15 @@ How to read the tables:
 - A difference that is not shown may still exist.
 - *Words too often* are words that the reference has less often or not at all. *Words left out* are the
   reverse. *Repeated 2grams* are word pairs repeated more often than in the reference.
+- *valid/bleu* is of a greedy search on the validation set, in the model's own words. So it is far from
+  BLEU on a test set. It chooses the best checkpoint.
 - Settings and search were chosen on the validation set. A study says if a system was added because of
   the results of others.
 - A system's test sets were translated after its training. Tables were made while other seeds were
   still training.
 - Another kind of processor gives other weights. To train one row again, use its command with
-  another `sweep=`, because a restored run counts as completed.
+  another `sweep=`, because a restored run counts as completed. To add seeds to a study of one seed,
+  restore it and add `seed=2,3` to its command; the folders of its first seed have no `seed=`.
 - A + after a commit: files of the project had been changed since that commit.
 
 """

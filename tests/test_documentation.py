@@ -251,3 +251,15 @@ def test_traces_are_read_as_the_document_says(tmp_path, monkeypatch):
     values: dict = {}
     exec(program, values)
     assert values["coverage"].shape == (2, 3)
+
+
+EQUATION = re.compile(r"^\| `(\w+)=(\w+)` \| (.+) \|$", re.M)
+
+
+def test_the_equations_of_the_parts_are_those_of_their_files():
+    text = (ROOT / "docs" / "mechanisms.md").read_text(encoding="utf-8")
+    equations = EQUATION.findall(text.partition("`attention/…=…`")[2].partition("\n\n")[0])
+    assert len(equations) > 20
+    for group, choice, equation in equations:
+        first, *_ = (ROOT / "conf" / "attention" / group / f"{choice}.yaml").read_text(encoding="utf-8").split("\n")
+        assert equation in first

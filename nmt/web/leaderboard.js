@@ -285,9 +285,9 @@ function makeLeaderboard() {
   if (!tables) return null;
   const leaderboard = new Leaderboard();
   const about =
-    `Δ and p compare BLEU with ${tables.baseline}. p is the probability of a difference this ` +
-    "large by chance alone: over sentences, by the choice of the test set; over seeds, by the " +
-    "randomness of training. " +
+    `Δ and p compare BLEU with ${tables.baseline}. p: if both systems were equally good, how ` +
+    "often would chance show a difference this large? Over sentences, chance is the choice of " +
+    "the test set; over seeds, the randomness of training. " +
     (tables.spread_over_seeds ? "p over seeds is bold below 0.05. " : NO_P_OVER_SEEDS) +
     (hasSeveralRuns ? "± is the standard deviation over seeds." : "");
   const scroll = {
