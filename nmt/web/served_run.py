@@ -1,6 +1,5 @@
 """The runs that a server translates with."""
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -61,9 +60,8 @@ class ServedRun:
         )
         return [values.shape[-1] for values in traces.values()]
 
-    def translate(self, lines: list[str], search: Search, traces: bool) -> dict[str, Any]:
-        """Return the n best translations of each line, and the seconds this took."""
-        start = time.perf_counter()
+    def translate(self, lines: list[str], search: Search, traces: bool) -> Iterator[Iterator[dict[str, Any]]]:
+        """Yield the n best translations of each line, as plain values."""
         batch_size = max(1, min(self.batch_size, MAX_HYPOTHESES // search.beam))
         translated = self.translator.translate_lines(
             ((line, None) for line in lines),
@@ -72,11 +70,8 @@ class ServedRun:
             max_pieces=self.max_pieces,
             traces=traces,
         )
-        translations = [
-            [self.replace_unknown(translation).to_dict(alignment=True) for translation in line.translations]
-            for line in translated
-        ]
-        return {"lines": translations, "seconds": round(time.perf_counter() - start, 3)}
+        for line in translated:
+            yield (self.replace_unknown(translation).to_dict(alignment=True) for translation in line.translations)
 
 
 def open_runs(settings: DictConfig) -> dict[str, ServedRun]:

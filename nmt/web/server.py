@@ -10,17 +10,19 @@ A request that is refused is answered by {"error": …} with status 400.
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from omegaconf import DictConfig
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from nmt.search.settings import Search
+from nmt.system.files import dump_json
 from nmt.system.threads import set_threads
 from nmt.translate.loading import build_search, check_settings, set_up_search
 from nmt.web.cancellation import run_while_awaited
@@ -88,11 +90,19 @@ def build_page() -> str:
     return page
 
 
-def _translate(request: TranslationRequest) -> JSONResponse:
-    """Check the size and translate; the response is built here too, because much JSON would block the event loop."""
+def _translate(request: TranslationRequest) -> StreamingResponse:
+    """Check the size and translate all before the answer begins, because an error has another status."""
     request.check_size()
-    results = [
-        {"name": name, **run.translate(request.lines, request.search, request.traces)}
-        for name, run in request.runs.items()
-    ]
-    return JSONResponse({"lines": request.lines, "runs": results})
+    return StreamingResponse(iter(list(_write_answer(request))), media_type="application/json")
+
+
+def _write_answer(request: TranslationRequest) -> Iterator[str]:
+    """Yield the JSON of an answer, one translation after another, because text takes less memory than its values."""
+    yield f'{{"lines": {dump_json(request.lines)}, "runs": ['
+    for run_number, (name, run) in enumerate(request.runs.items()):
+        start = time.perf_counter()
+        yield f'{", " * (run_number > 0)}{{"name": {dump_json(name)}, "lines": ['
+        for number, translations in enumerate(run.translate(request.lines, request.search, request.traces)):
+            yield f"{', ' * (number > 0)}[{', '.join(map(dump_json, translations))}]"
+        yield f'], "seconds": {time.perf_counter() - start:.3f}}}'
+    yield "]}"

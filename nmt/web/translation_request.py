@@ -13,7 +13,7 @@ from nmt.web.served_run import ServedRun
 
 KEYS = ("text", "runs", "beam", "length_penalty", "nbest", "traces")
 MAX_BEAM, MAX_LINES, MAX_CHARACTERS = 50, 50, 2000
-MAX_VALUES = 10_000_000  # of all alignments and traces of an answer; each takes about 70 bytes
+MAX_VALUES = 10_000_000  # of all alignments and traces of an answer; each takes 10 bytes as text, and 70 before
 MAX_BYTES = 16 * MAX_LINES * MAX_CHARACTERS  # of a request; a character is at most 12 bytes of JSON
 
 

@@ -27,7 +27,7 @@ class Idle:
         return 0
 
     def translate(self, lines, search, traces):
-        return {"lines": [[] for _ in lines], "seconds": 0.0, "beam": search.beam}
+        return [[{"beam": search.beam}] for _ in lines]
 
 
 def client_of(host: str = "127.0.0.1", base_url: str = "http://127.0.0.1:8000") -> TestClient:
@@ -177,6 +177,6 @@ def test_every_request_is_answered_or_refused_with_a_message(body):
 def test_a_beam_of_the_wrong_type_is_refused(text, beam):
     answer = client_of().post("/translate", content=json.dumps({"text": "ma" + text, "beam": beam}), headers=JSON)
     if isinstance(beam, int) and not isinstance(beam, bool) and 1 <= beam <= 50:
-        assert answer.json()["runs"][0]["beam"] == beam
+        assert answer.json()["runs"][0]["lines"][0][0]["beam"] == beam
     else:
         assert answer.status_code == 400

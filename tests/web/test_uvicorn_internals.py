@@ -108,7 +108,7 @@ def test_a_signal_that_uvicorn_does_not_know_ends_the_translation():
     run = Endless()
 
     async def answer_until_hangup():
-        answer = asyncio.ensure_future(run_while_awaited(Waiting(), partial(run.translate, [], None, False)))
+        answer = asyncio.ensure_future(run_while_awaited(Waiting(), partial(run.translate, [], None, traces=False)))
         await asyncio.to_thread(run.begun.wait, 10)
         answer.cancel()  # as the end of the event loop does
         await asyncio.to_thread(run.ended.wait, 10)
