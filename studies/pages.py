@@ -34,8 +34,8 @@ How to read the tables:
 - A difference that is not shown may still exist.
 - *Words too often* are words that the reference has less often or not at all. *Words left out* are the
   reverse. *Repeated 2grams* are word pairs repeated more often than in the reference.
-- *valid/bleu* is of a greedy search on the validation set, in the model's own words. So it is far from
-  BLEU on a test set. It chooses the best checkpoint.
+- *valid/bleu* chooses the best checkpoint. It is of a greedy search on the validation set, in the words
+  that the model sees. So do not compare it with BLEU on a test set.
 - Settings and search were chosen on the validation set. A study says if a system was added because of
   the results of others.
 - A system's test sets were translated after its training. Tables were made while other seeds were
