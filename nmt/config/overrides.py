@@ -19,7 +19,7 @@ PATHS |= {"run", "user_dir", "input", "output", "export", "push", "prefixes", "l
 PATHS |= {"test", *(f"data.…{name}" for name in ("dir", "cache", "path", "test"))}
 LISTS_OF_PATHS = {"runs", "score", "rescore", "reference"}
 LISTS_OF_PATHS |= {f"data.…{name}" for name in ("source", "target", "alignments", "references")}
-NO_TEXT = re.compile(r"[+-]?[\d._]+(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE)  # for Hydra
+OTHER_THAN_TEXT = re.compile(r"[+-]?[\d._]+(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE)  # as Hydra reads it
 ITEM_OF_LIST = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,]*?)\s*(?:,|$)""")
 
 
@@ -43,7 +43,7 @@ def _quote_path(argument: str) -> str:
     """Quote a path that Hydra would take for a number: 1e3 would become 1000.0, and 007 would become 7."""
     key, _, value = argument.partition("=")
     is_path = _name_end(key.lstrip("+")) in PATHS | LISTS_OF_PATHS
-    return f"{key}={quote_value(value)}" if is_path and NO_TEXT.fullmatch(value) else argument
+    return f"{key}={quote_value(value)}" if is_path and OTHER_THAN_TEXT.fullmatch(value) else argument
 
 
 def _name_end(key: str) -> str:
