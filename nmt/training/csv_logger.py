@@ -34,11 +34,6 @@ class CsvLogger(Logger):
         self.columns: list[str] = []  # none: the file is not written yet
         self.size = 0  # of the file, as this process wrote it
 
-    @property
-    def experiment(self) -> "CsvLogger":
-        """The object that callbacks log to."""
-        return self
-
     def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
         """Write nothing, because .hydra/config.yaml holds the settings."""
 

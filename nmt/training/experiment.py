@@ -52,7 +52,7 @@ from nmt.training.pretrained_vectors import fill_embeddings
 from nmt.training.pretraining import offer_as_stage, pretrained, stage_folder
 from nmt.training.process_setup import set_up_process
 from nmt.training.resume import CompletedAlreadyError, EarlierTraining, check_other_data, find_earlier_training
-from nmt.training.run_summary import RunSummary, StartOfTraining, keep_summary
+from nmt.training.run_summary import RunSummary, keep_summary
 from nmt.training.stopped_ranks import StoppedRanks
 from nmt.training.transfer import initialize_from
 from nmt.training.wandb_run import WandbRun
@@ -139,7 +139,7 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     """Prepare data, model and trainer; what can be refused without the data is refused before they are prepared."""
     config, entries = plan.config, summary.entries
     loggers = make_loggers(config.logger)
-    callbacks = (StartOfTraining(summary), LockGuard(lock), StoppedRanks())
+    callbacks = (summary, LockGuard(lock), StoppedRanks())
     trainer = make_trainer(config, plan.folder, loggers, *callbacks)
     check_ranks(config, trainer)
     data = make_data(plan)

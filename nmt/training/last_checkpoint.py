@@ -60,13 +60,13 @@ class LastCheckpoint(Checkpoint):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Obey the request that was saved for, because only now the batch before is logged completely."""
-        self._obey(trainer, self.saved_for)
+        self.requests.obey(self.saved_for, trainer)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Save where it is due or requested; not before a validation, which Lightning would take for done."""
         stepped, self.step = trainer.global_step > self.step, trainer.global_step
         self._stop_with_step(trainer)
-        if not stepped or lightning.validates_after_this_batch(trainer) or lightning.is_last_batch_of_epoch(trainer):
+        if not stepped or lightning.validates_after_this_batch(trainer) or trainer.is_last_batch:
             return
         count = len(self.requests.pending)
         default = Request.SAVE if self._is_due(trainer) else Request.NOTHING
@@ -92,7 +92,7 @@ class LastCheckpoint(Checkpoint):
             self._save(trainer)
             self.interrupts_validation = False
             del self.requests.pending[:count]
-            self._obey(trainer, request)
+            self.requests.obey(request, trainer)
 
     def on_validation_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
         """Save, unless a later moment is the right one."""
@@ -105,7 +105,7 @@ class LastCheckpoint(Checkpoint):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
         """Note whether training stops within the epoch."""
-        self.stopped_within_epoch = not lightning.is_last_batch_of_epoch(trainer)
+        self.stopped_within_epoch = not trainer.is_last_batch
 
     def on_train_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
         """Save what came after the last validation."""
@@ -113,7 +113,8 @@ class LastCheckpoint(Checkpoint):
             lightning.count_epoch_as_unfinished(trainer)
         if trainer.global_step > self.saved_step:
             self._save(trainer)
-        self._obey(trainer, self.requests.highest(len(self.requests.pending), pl_module.device))
+        count = len(self.requests.pending)
+        self.requests.obey(self.requests.highest(count, pl_module.device, self.saved_for), trainer)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: TrainingModule, checkpoint: dict[str, Any]) -> None:
         """Add what a resumed run needs to know of this one."""
@@ -161,10 +162,6 @@ class LastCheckpoint(Checkpoint):
     def _save(self, trainer: Trainer) -> None:
         trainer.save_checkpoint(self.path, weights_only=False)
         self.saved, self.saved_step, self.postponed = time.monotonic(), trainer.global_step, False
-
-    def _obey(self, trainer: Trainer, request: Request) -> None:
-        self.saved_for = Request.NOTHING
-        self.requests.obey(request, trainer)
 
 
 def _is_final_validation(trainer: Trainer) -> bool:

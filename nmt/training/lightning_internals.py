@@ -47,11 +47,6 @@ def validates_by_the_clock(trainer: Trainer) -> bool:
     return trainer._val_check_time_interval is not None
 
 
-def is_last_batch_of_epoch(trainer: Trainer) -> bool:
-    """Return whether the current batch is the last of its epoch."""
-    return trainer.fit_loop.epoch_loop.batch_progress.is_last_batch
-
-
 def replace_step_limit(trainer: Trainer, steps: int) -> int:
     """Set trainer.max_steps inside the loop and return the limit before."""
     loop = trainer.fit_loop.epoch_loop

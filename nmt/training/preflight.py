@@ -179,8 +179,7 @@ def _check_trainer(trainer: DictConfig, *, graphs: bool) -> None:
             f"trainer.val_check_interval={interval}: must be a number of batches, or a part of an epoch above 0 and at "
             "most 1.0. Fix: null validates once per epoch"
         )
-    if "accumulate_grad_batches" in trainer and (trainer.accumulate_grad_batches or 0) < 1:
-        batches = trainer.accumulate_grad_batches
+    if ((batches := trainer.get("accumulate_grad_batches", 1)) or 0) < 1:
         raise ConfigurationError(f"trainer.accumulate_grad_batches={batches}: must be at least 1")
     if (trainer.gradient_clip_val or 0) < 0:
         raise ConfigurationError(f"trainer.gradient_clip_val={trainer.gradient_clip_val}: must be at least 0")

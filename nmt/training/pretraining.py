@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import hydra
 import hydra.utils
 import torch
 from hydra.core.hydra_config import HydraConfig

@@ -187,4 +187,5 @@ def _listed(settings: Mapping[str, tuple[Any, Any]], begin: str = "") -> str:
 
 
 def _is_in(path: Path, folder: Path) -> bool:
-    return path.resolve().is_relative_to(folder.resolve())
+    places = (folder, folder / CHECKPOINTS)  # because the second may be a link to another disk
+    return any(path.resolve().is_relative_to(place.resolve()) for place in places)

@@ -6,11 +6,8 @@ from typing import Any
 from pytorch_lightning import Trainer
 from torch.optim.lr_scheduler import LambdaLR
 
-from nmt.config.diff import find_changes, flatten_settings
+from nmt.config.diff import find_changes
 from nmt.errors import UserError
-from nmt.training.lightning_internals import is_last_batch_of_epoch
-
-CLASS = "optimizer._target_"
 
 
 def changed_settings(checkpoint: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
@@ -19,7 +16,7 @@ def changed_settings(checkpoint: str, before: Mapping[str, Any], now: Mapping[st
     Raises:
         UserError: the optimizer is of another class, which cannot use the state of the former one.
     """
-    class_before, class_now = flatten_settings(before).get(CLASS), flatten_settings(now).get(CLASS)
+    class_before, class_now = (settings.get("optimizer", {}).get("_target_") for settings in (before, now))
     if class_before != class_now:
         raise UserError(
             f"ckpt_path={checkpoint}: the state of {class_before} in it is of no use to {class_now}. "
@@ -47,6 +44,6 @@ def apply_settings(trainer: Trainer, settings: Mapping[str, Any], *, had_schedul
         schedule.base_lrs = [group["initial_lr"] for group in groups]
         if isinstance(schedule, LambdaLR):
             if not had_schedule:  # an epoch counts from its last batch on, with which a schedule steps
-                schedule.last_epoch = trainer.current_epoch + is_last_batch_of_epoch(trainer)
+                schedule.last_epoch = trainer.current_epoch + trainer.is_last_batch
             for group, factor_after in zip(groups, schedule.lr_lambdas, strict=True):
                 group["lr"] = group["initial_lr"] * factor_after(schedule.last_epoch)

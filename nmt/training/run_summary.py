@@ -34,10 +34,11 @@ log = logging.getLogger(__name__)
 SWEEP_AGAIN = "the same -m command once the other jobs have ended (it skips completed ones)"
 
 
-class RunSummary:
+class RunSummary(Callback):
     """The entries of summary.json, and the loggers to close at the end.
 
-    Until the run has started, the folder keeps the summary of the run before.
+    Until the run has started, the folder keeps the summary of the run before. The first batch starts it at the latest,
+    because everything that can be refused is refused before that.
     """
 
     def __init__(self, folder: Path, entries: dict[str, Any]):
@@ -62,30 +63,19 @@ class RunSummary:
         if self.started:
             write_json(self.folder / SUMMARY, self.entries)
 
-
-class StartOfTraining(Callback):
-    """Start the summary with the first batch, because everything that can be refused is refused before it.
-
-    It holds the steps that the limits allow; early stopping may end the run before.
-    """
-
-    def __init__(self, summary: RunSummary):
-        self.summary = summary
-
     def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
-        """Start the summary, and store the vocabularies, once."""
-        if self.summary.trained:
+        """Start, and store the vocabularies, once. The limits allow `planned_steps`; training may end before."""
+        if self.trained:
             return
-        self.summary.trained = True
-        if not self.summary.started:
-            self.summary.start()
-        self.summary.update(planned_steps=trainer.estimated_stepping_batches)
+        self.trained = True
+        if not self.started:
+            self.start()
+        self.update(planned_steps=trainer.estimated_stepping_batches)
         if trainer.is_global_zero:
-            folder = self.summary.folder
             for side, text in pl_module.record["vocabularies"].items():
-                write_text(folder / f"{side}.tokenizer.json", text)
+                write_text(self.folder / f"{side}.tokenizer.json", text)
             if pl_module.candidates is not None:
-                pl_module.candidates.save(folder / CANDIDATES)
+                pl_module.candidates.save(self.folder / CANDIDATES)
 
 
 @contextmanager

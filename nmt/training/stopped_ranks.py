@@ -46,6 +46,7 @@ class StoppedRanks(Callback):
     def watch(self, endpoint: socket.socket, rank: int, ranks: Ranks) -> None:
         """Warn of ranks that cease to send; one that was never heard may be behind a firewall."""
         others = ranks.keys() - {rank}
+        neighbours = {other for other, ((host, _), _) in ranks.items() if host == ranks[rank][0][0]}  # and itself
         missed: dict[int, int] = {}  # by rank that was heard once
         warned: set[int] = set()
         while not self.ended.is_set():
@@ -55,7 +56,7 @@ class StoppedRanks(Callback):
             heard = _listen(endpoint, self.seconds) & others
             missed = {other: times + 1 for other, times in missed.items()} | dict.fromkeys(heard, 0)
             silent = {other for other, times in missed.items() if times >= MISSED}
-            if rank == min(other for other in ranks.keys() - silent if _is_same_host(ranks, other, rank)):
+            if rank == min(neighbours - silent):
                 for other in sorted(silent - warned):
                     _warn(other, ranks)
             warned |= silent
@@ -81,10 +82,6 @@ def _listen(endpoint: socket.socket, seconds: float) -> set[int]:
         with suppress(OSError, ValueError):  # nothing came, or something foreign
             heard.add(int(endpoint.recv(20)))
     return heard
-
-
-def _is_same_host(ranks: Ranks, first: int, second: int) -> bool:
-    return ranks[first][0][0] == ranks[second][0][0]
 
 
 def _warn(rank: int, ranks: Ranks) -> None:

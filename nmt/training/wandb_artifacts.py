@@ -47,7 +47,6 @@ def _describe_data(data: TranslationData, *, with_text: bool) -> "Artifact":
 
 def _add_text(artifact: "Artifact", data: TranslationData) -> None:
     """Add the preprocessed training and validation text, a line a sentence."""
-    corpus = data.prepare()
     with ExitStack() as files:
         sides = [files.enter_context(artifact.new_file(f"train.{side}.txt", encoding="utf-8")) for side in SIDES]
         for pair in data.training_words():
@@ -55,7 +54,7 @@ def _add_text(artifact: "Artifact", data: TranslationData) -> None:
                 file.write(f"{words}\n")
     for side in SIDES:
         with artifact.new_file(f"valid.{side}.txt", encoding="utf-8") as file:
-            file.writelines(f"{words}\n" for words in corpus.words("valid", side))
+            file.writelines(f"{words}\n" for words in data.prepare().words("valid", side))
 
 
 def _hold_checkpoint(run_id: str, checkpoint: Path, best: Mapping[str, Any]) -> "Artifact":

@@ -106,10 +106,6 @@ def test_validates_by_the_clock(tmp_path):
     assert all(answers(tmp_path, lightning.validates_by_the_clock, val_check_interval="00:00:01:00"))
 
 
-def test_is_last_batch_of_epoch(tmp_path):
-    assert answers(tmp_path, lightning.is_last_batch_of_epoch) == [False] * (BATCHES - 1) + [True]
-
-
 def test_replace_step_limit(tmp_path):
     limits = answers(tmp_path, lambda trainer: lightning.replace_step_limit(trainer, 3), max_steps=4)
     assert limits == [4, 3, 3]

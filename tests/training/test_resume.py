@@ -72,6 +72,16 @@ def test_a_run_that_goes_on_elsewhere_has_its_own_time(folder, tmp_path_factory)
     assert (earlier.checkpoint, earlier.seconds, earlier.metrics) == (str(folder / LAST), 0.0, {"valid/bleu": 12.5})
 
 
+def test_a_run_whose_checkpoints_are_a_link_resumes_as_itself(folder, tmp_path_factory):
+    """They may lie on another disk."""
+    elsewhere = (folder / "checkpoints").rename(tmp_path_factory.mktemp("disk") / "checkpoints")
+    (folder / "checkpoints").symlink_to(elsewhere)
+    earlier = find_earlier_training(configuration(), folder)
+    assert (earlier.seconds, earlier.other_settings_from) == (60.0, None)
+    with pytest.raises(UserError, match="resume=false would put ckpt_path=.* aside"):
+        find_earlier_training(configuration(resume=False, ckpt_path=str(folder / LAST)), folder)
+
+
 @pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
 def test_a_run_that_is_not_completed_is_resumed(folder, status):
     write_status(folder, status)
