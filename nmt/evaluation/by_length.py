@@ -136,10 +136,8 @@ def _gain_on_longer(
     shorter, longer = (
         mean_bleu(system[side].sum(0)) - mean_bleu(baseline[side].sum(0)) for side in (slice(first), slice(first, None))
     )
-    difference, *samples = longer - shorter
     sentences = sum(sizes[first:])
-    bounds = _interval(np.array(samples), min(sentences, sum(sizes[:first])))
-    return LongSentenceGain(bound, sentences, float(difference), *bounds)
+    return LongSentenceGain(bound, sentences, *_summarize(longer - shorter, min(sentences, sum(sizes[:first]))))
 
 
 def bucket_numbers(values: Iterable[int], bounds: tuple[int, ...]) -> np.ndarray:
@@ -183,42 +181,28 @@ def _compare_buckets(
 ) -> dict[str, list[tuple[LengthBucket, BucketDifference]]]:
     rows: dict[str, list[tuple[LengthBucket, BucketDifference]]] = {name: [] for name in systems}
     for bucket, mask in selected:
-        samples = draws(int(mask.sum()), resamples, seed)
-        baseline_bleu = _resample(baseline[:, mask], samples)
+        times = draws(int(mask.sum()), resamples, seed)
+        baseline_bleu = _resample(baseline[:, mask], times)
         for name, statistics in systems.items():
-            bleu = _resample(statistics[:, mask], samples)
-            rows[name].append((_make_bucket(bucket, bleu), _subtract(bleu, baseline_bleu)))
+            bleu = _resample(statistics[:, mask], times)
+            difference = BucketDifference(*_summarize(bleu - baseline_bleu, times.shape[1]))
+            rows[name].append((_make_bucket(bucket, statistics[:, mask], bleu), difference))
     return rows
 
 
 def _sum_buckets(statistics: np.ndarray, masks: Sequence[np.ndarray], samples: Sequence[np.ndarray]) -> np.ndarray:
     """Return (bucket, run, 1 + resample, counts): the sums of each bucket, then of each of its resamples."""
-    buckets = [statistics[:, mask] for mask in masks]
-    return np.stack(
-        [
-            np.concatenate([bucket.sum(1, keepdims=True), times @ bucket], 1)
-            for times, bucket in zip(samples, buckets, strict=True)
-        ]
-    )
+    return np.stack([_sum_samples(statistics[:, mask], times) for mask, times in zip(masks, samples, strict=True)])
 
 
-class _Resampled(NamedTuple):
-    """The statistics of a bucket, and BLEU of each resample."""
-
-    statistics: np.ndarray
-    samples: np.ndarray
-
-    @property
-    def bleu(self) -> float:
-        return float(mean_bleu(self.statistics.sum(1)))
-
-    @property
-    def sentences(self) -> int:
-        return self.statistics.shape[1]
+def _sum_samples(statistics: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return (run, 1 + resample, counts): the sums of all sentences, then of each resample."""
+    return np.concatenate([statistics.sum(1, keepdims=True), times @ statistics], 1)
 
 
-def _resample(statistics: np.ndarray, samples: np.ndarray) -> _Resampled:
-    return _Resampled(statistics, mean_bleu(samples @ statistics))
+def _resample(statistics: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return BLEU of all sentences, then of each resample."""
+    return mean_bleu(_sum_samples(statistics, times))
 
 
 def _make_buckets(
@@ -230,27 +214,25 @@ def _make_buckets(
 ) -> list[LengthBucket]:
     if len(source_lengths) != statistics.shape[1]:
         raise ValueError(f"{statistics.shape[1]} hypotheses but {len(source_lengths)} source lengths")
-    samples = ((name, mask, draws(int(mask.sum()), resamples, seed)) for name, mask in selected)
-    return [_make_bucket(name, _resample(statistics[:, mask], times)) for name, mask, times in samples]
+    samples = ((name, statistics[:, mask], draws(int(mask.sum()), resamples, seed)) for name, mask in selected)
+    return [_make_bucket(name, inside, _resample(inside, times)) for name, inside, times in samples]
 
 
-def _make_bucket(name: str, bucket: _Resampled) -> LengthBucket:
-    words, reference_words = bucket.statistics.sum(1)[:, :2].mean(0).tolist()
+def _make_bucket(name: str, statistics: np.ndarray, bleu: np.ndarray) -> LengthBucket:
+    """Describe the sentences of a bucket, with BLEU of all of them and of each resample."""
+    sentences = statistics.shape[1]
+    words, reference_words = statistics.sum(1)[:, :2].mean(0).tolist()
     return LengthBucket(
         name,
-        bucket.sentences,
-        bucket.bleu,
-        *_interval(bucket.samples, bucket.sentences),
-        words / bucket.sentences,
-        reference_words / bucket.sentences,
+        sentences,
+        *_summarize(bleu, sentences),
+        words / sentences,
+        reference_words / sentences,
         length_ratio=words / reference_words if reference_words else 0.0,
     )
 
 
-def _subtract(system: _Resampled, baseline: _Resampled) -> BucketDifference:
-    samples = system.samples - baseline.samples
-    return BucketDifference(system.bleu - baseline.bleu, *_interval(samples, system.sentences))
-
-
-def _interval(samples: np.ndarray, sentences: int) -> tuple[float | None, float | None]:
-    return confidence_interval(samples, sentences) if sentences >= MIN_SENTENCES else (None, None)
+def _summarize(values: np.ndarray, sentences: int) -> tuple[float, float | None, float | None]:
+    """Return a value and its interval, of (1 + resample) values; the interval is None for too few sentences."""
+    bounds = confidence_interval(values[1:], sentences) if sentences >= MIN_SENTENCES else (None, None)
+    return float(values[0]), *bounds

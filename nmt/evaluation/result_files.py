@@ -62,11 +62,12 @@ def write_results(
         if alignments:
             _write_lines(draft / FORCED_LINKS, (format_pharaoh(sorted(links)) for links in alignments.links))
         if alignments and test.alignments_words == "text":  # because a comparison draws them between these words
-            gold = [mark_gold(*pair) for pair in zip(test.gold, (one.shape for one in alignments.weights), strict=True)]
-            _write_named_arrays(draft / FORCED_ALIGNMENTS, {"weights": alignments.weights, "gold": gold})
+            pairs = zip(test.gold, alignments.weights, strict=True)
+            forced = [{"weights": weights, "gold": mark_gold(gold, weights.shape)} for gold, weights in pairs]
+            _write_named_arrays(draft / FORCED_ALIGNMENTS, forced)
         _write_lines(draft / "sentences.jsonl", map(_to_json, test.pairs, references, translated.translations))
         _write_arrays(draft / "alignments.npz", [translation.alignment for translation in translated.translations])
-        _write_traces(draft / TRACES, [translation.traces for translation in translated.translations])
+        _write_named_arrays(draft / TRACES, [translation.traces for translation in translated.translations])
         if figures:
             write_json(draft / MECHANISM, figures)
             title = f"{folder.parent.name}, {test.name}: what the mechanism does"
@@ -112,27 +113,18 @@ def _write_lines(path: Path, lines: Iterable[str]) -> None:
 
 def _write_arrays(path: Path, arrays: list[np.ndarray]) -> None:
     """Write arrays under their numbers."""
-    with path.open("wb") as file:
-        np.savez(file, **{str(number): array.astype(np.float16) for number, array in enumerate(arrays)})
+    np.savez(path, **{str(number): array.astype(np.float16) for number, array in enumerate(arrays)})
 
 
-def _write_named_arrays(path: Path, arrays: dict[str, list[np.ndarray]]) -> None:
-    """Write lists of arrays under NAME/NUMBER."""
-    named = {f"{name}/{number}": array for name, of_name in arrays.items() for number, array in enumerate(of_name)}
-    with path.open("wb") as file:
-        np.savez_compressed(file, **{name: array.astype(np.float16) for name, array in named.items()})
-
-
-def _write_traces(path: Path, traces: list[dict[str, np.ndarray]]) -> None:
-    """Write the traces of each sentence under NAME/NUMBER, if there are any; float16, as alignments."""
+def _write_named_arrays(path: Path, sentences: list[dict[str, np.ndarray]]) -> None:
+    """Write the arrays of each sentence under NAME/NUMBER, if there are any; float16, as alignments."""
     arrays = {
         f"{name}/{number}": values.clip(-LARGEST, LARGEST).astype(np.float16)
-        for number, sentence in enumerate(traces)
+        for number, sentence in enumerate(sentences)
         for name, values in sentence.items()
     }
     if arrays:
-        with path.open("wb") as file:
-            np.savez_compressed(file, **arrays)
+        np.savez_compressed(path, **arrays)
 
 
 def _to_json(pair: SentencePair, references: tuple[str, ...], translation: Translation) -> str:

@@ -1,6 +1,7 @@
 """Write the tables of a comparison as Markdown."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from nmt.report.compare.mean_std import format_mean
@@ -68,13 +69,14 @@ def _render_each_section(tables: Mapping[str, Any]) -> Iterator[tuple[str, list[
     """Yield the heading and the lines of each section that has content."""
     adequacy, aligned = tables["adequacy"], tables.get("alignment", {}).get(tables["baseline"], {})
     tested = adequacy[tables["baseline"]]
-    if (others := _make_other_scores(tables, skipped=(*FIRST, *tested, *aligned))).columns:
+    if (others := _make_other_scores(tables, skipped=(*FIRST, *tested, *aligned))).columns[1:]:
         yield "Other scores", others.to_markdown()
-    yield "BLEU by source length", [BY_LENGTH, "", *_make_by_length(tables, "by_length").to_markdown()]
-    yield "Length by source length", [LENGTHS, "", *_make_lengths(tables["by_length"]).to_markdown()]
-    if "longer_than" in tables:  # older tables have none
-        yield "BLEU of longer sentences", [LONGER_THAN, "", *_make_by_length(tables, "longer_than").to_markdown()]
-    longer = _make_longer(tables.get("longer", {}))  # older tables have none
+    format_bleu = partial(_format_bucket, tables["baseline"])
+    yield "BLEU by source length", [BY_LENGTH, "", *_make_buckets(tables["by_length"], format_bleu).to_markdown()]
+    yield "Length by source length", [LENGTHS, "", *_make_buckets(tables["by_length"], _format_length).to_markdown()]
+    if longer_than := tables.get("longer_than"):  # older tables have none
+        yield "BLEU of longer sentences", [LONGER_THAN, "", *_make_buckets(longer_than, format_bleu).to_markdown()]
+    longer = _make_buckets(tables.get("longer", {}), lambda _, gain: _format_interval(gain))  # older tables have none
     if len(longer.columns) > 1:
         yield "Gain on longer sentences", [LONGER, "", *longer.to_markdown()]
     rates = _make_rates(adequacy, tables["baseline"], list(tested))
@@ -122,55 +124,33 @@ def _make_other_scores(tables: Mapping[str, Any], skipped: Sequence[str]) -> Tab
     if cells.get("bleu_lowercase") == [format_mean(row["scores"].get("bleu")) for row in systems]:
         del cells["bleu_lowercase"]  # the text is lowercase, so it is BLEU again
         cells.pop("bleu_13a", None)  # and cased BLEU has no meaning
-    if not cells:
-        return Table([], [])
     rows = list(zip((row["system"] for row in systems), *cells.values(), strict=True))
     return Table(["system", *map(format_score_name, cells)], rows).drop_empty_columns()
 
 
-def _make_by_length(tables: Mapping[str, Any], kind: str) -> Table:
-    """Return the table of BLEU in each bucket of a kind, `by_length` or `longer_than`."""
-    rows = [
-        [system, *(_format_bucket(bucket, system == tables["baseline"]) for bucket in buckets)]
-        for system, buckets in tables[kind].items()
-    ]
-    return Table(["system", *_name_buckets(tables[kind])], rows).drop_empty_columns()
+def _make_buckets(by_system: Mapping[str, Sequence[Mapping[str, Any]]], format_cell: Callable[..., str]) -> Table:
+    """Return a row for each system; each head is a bucket's name, with its number of sentences."""
+    buckets = [bucket for of_system in by_system.values() for bucket in of_system]
+    counts = {bucket.get("name") or f">{bucket['than']}": bucket["sentences"] for bucket in buckets}
+    rows = [[system, *(format_cell(system, bucket) for bucket in of_system)] for system, of_system in by_system.items()]
+    return Table(["system", *(f"{name} ({count})" for name, count in counts.items())], rows).drop_empty_columns()
 
 
-def _make_lengths(by_length: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
-    rows = [[system, *map(_format_length, buckets)] for system, buckets in by_length.items()]
-    return Table(["system", *_name_buckets(by_length)], rows)
-
-
-def _name_buckets(by_length: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """Return the buckets, each with its number of sentences."""
-    counts = {bucket["name"]: bucket["sentences"] for buckets in by_length.values() for bucket in buckets}
-    return [f"{name} ({count})" for name, count in counts.items()]
-
-
-def _format_length(bucket: Mapping[str, Any]) -> str:
+def _format_length(_: str, bucket: Mapping[str, Any]) -> str:
     return f"{bucket['words']:.1f} ({bucket['length_ratio']:.2f})"
 
 
-def _format_bucket(bucket: Mapping[str, Any], is_baseline: bool) -> str:
+def _format_bucket(baseline: str, system: str, bucket: Mapping[str, Any]) -> str:
     if bucket["low"] is None:  # too few sentences
         return ""
-    if is_baseline:
+    if system == baseline:
         return f"{bucket['bleu']:.2f} [{bucket['low']:.1f}, {bucket['high']:.1f}]"
-    if bucket.get("difference_low") is None:  # older tables have none
-        return f"{bucket['bleu']:.2f}"
-    return f"{bucket['bleu']:.2f} {_format_interval(bucket)}"
-
-
-def _make_longer(longer: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
-    counts = {gain["than"]: gain["sentences"] for gains in longer.values() for gain in gains}
-    rows = [[system, *map(_format_interval, gains)] for system, gains in longer.items()]
-    return Table(["system", *(f">{than} ({count})" for than, count in counts.items())], rows).drop_empty_columns()
+    return f"{bucket['bleu']:.2f} {_format_interval(bucket)}".rstrip()
 
 
 def _format_interval(difference: Mapping[str, Any]) -> str:
     """Write a difference with its interval; nothing if there are too few sentences for an interval."""
-    if difference["difference_low"] is None:
+    if difference.get("difference_low") is None:  # older tables have none
         return ""
     low, high = (format_signed(difference[f"difference_{end}"]) for end in ("low", "high"))
     return f"{format_signed(difference['difference'])} [{low}, {high}]"
@@ -204,9 +184,8 @@ def format_difference(difference: Mapping[str, Any]) -> str:
     """Write a difference in BLEU, with its interval if there are enough sentences."""
     if not difference:
         return ""
-    low, high = (difference["by_sentence"][f"difference_{end}"] for end in ("low", "high"))
-    interval = "" if low is None else f" [{format_signed(low)}, {format_signed(high)}]"
-    return format_signed(difference["bleu"]) + interval
+    bleu = difference["bleu"]
+    return _format_interval(difference["by_sentence"] | {"difference": bleu}) or format_signed(bleu)
 
 
 def format_signed(value: float) -> str:
