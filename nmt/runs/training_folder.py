@@ -25,6 +25,7 @@ from nmt.runs.folder import (
 )
 from nmt.runs.job import IS_JOB
 from nmt.system.checksums import write_checksums
+from nmt.system.files import atomic_folder
 from nmt.system.locks import HeldLock, lock_file
 
 log = logging.getLogger(__name__)
@@ -145,5 +146,7 @@ def keep_composition(folder: Path) -> None:
     """Copy .hydra beside the checkpoints, because a refused command overwrites it."""
     if (folder / COMPOSITION).is_dir():
         copy = folder / CHECKPOINTS / COMPOSITION
-        shutil.copytree(folder / COMPOSITION, copy, dirs_exist_ok=True)
-        write_checksums(copy)
+        shutil.rmtree(copy, ignore_errors=True)
+        with atomic_folder(copy) as draft:  # because a copy without checksums would count as complete
+            shutil.copytree(folder / COMPOSITION, draft, dirs_exist_ok=True)
+            write_checksums(draft)

@@ -82,6 +82,13 @@ def test_a_run_whose_checkpoints_are_a_link_resumes_as_itself(folder, tmp_path_f
         find_earlier_training(configuration(resume=False, ckpt_path=str(folder / LAST)), folder)
 
 
+def test_a_copy_of_the_composition_is_complete_or_not_there(folder, monkeypatch):
+    monkeypatch.setattr(training_folder, "write_checksums", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        keep_composition(folder)
+    assert not (folder / "checkpoints" / ".hydra").exists()
+
+
 @pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
 def test_a_run_that_is_not_completed_is_resumed(folder, status):
     write_status(folder, status)
