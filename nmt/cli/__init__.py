@@ -5,5 +5,5 @@ import sys
 
 try:
     os.getcwd()
-except OSError:  # here, because importing torch would end the process with a message of its libraries
+except FileNotFoundError:  # here, because importing torch would end the process with a message of its libraries
     sys.exit("error: the working directory was deleted. Fix: cd to a folder that exists")

@@ -14,12 +14,15 @@ from nmt.errors import ConfigurationError
 
 MULTIRUN = {"-m", "--multirun"}
 # Keys whose values are paths or names; data.…NAME is the end of a key
-PATHS = {"hydra.run.dir", "hydra.sweep.dir", "init_from", "ckpt_path", "pretraining_folder"}
+PATHS = {"hydra.run.dir", "hydra.sweep.dir", "sweep", "name", "init_from", "ckpt_path", "pretraining_folder"}
 PATHS |= {"run", "user_dir", "input", "output", "export", "push", "prefixes", "links", "gold", "hypotheses", "baseline"}
-PATHS |= {"test", *(f"data.…{name}" for name in ("dir", "cache", "path", "test"))}
+PATHS |= {"test", "vectors.source", "vectors.target"}
+PATHS |= {f"data.…{name}" for name in ("dir", "cache", "path", "run", "test")}
 LISTS_OF_PATHS = {"runs", "score", "rescore", "reference"}
 LISTS_OF_PATHS |= {f"data.…{name}" for name in ("source", "target", "alignments", "references")}
-OTHER_THAN_TEXT = re.compile(r"[+-]?[\d._]+(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE)  # as Hydra reads it
+NUMBER_OR_BOOLEAN = re.compile(
+    r"[+-]?[\d._]+(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE
+)  # as Hydra reads it
 ITEM_OF_LIST = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,]*?)\s*(?:,|$)""")
 
 
@@ -42,11 +45,11 @@ def prepare_arguments(arguments: list[str]) -> list[str]:
 def _quote_path(argument: str) -> str:
     """Quote a path that Hydra would take for a number: 1e3 would become 1000.0, and 007 would become 7."""
     key, _, value = argument.partition("=")
-    is_path = _name_end(key.lstrip("+")) in PATHS | LISTS_OF_PATHS
-    return f"{key}={quote_value(value)}" if is_path and OTHER_THAN_TEXT.fullmatch(value) else argument
+    is_path = _shorten_key(key.lstrip("+")) in PATHS | LISTS_OF_PATHS
+    return f"{key}={quote_value(value)}" if is_path and NUMBER_OR_BOOLEAN.fullmatch(value) else argument
 
 
-def _name_end(key: str) -> str:
+def _shorten_key(key: str) -> str:
     """Return data.…NAME for the keys of data."""
     return re.sub(r"^data\..*?(?=\w*$)", "data.…", key)
 
@@ -102,7 +105,7 @@ def read_dotlist(arguments: Iterable[str]) -> DictConfig:
     settings = OmegaConf.create()
     for argument in arguments:
         key, _, text = argument.partition("=")
-        name = _name_end(key)
+        name = _shorten_key(key)
         is_mapping = text.startswith("{") and text.endswith("}")  # such as data.source={language: de}
         if name in LISTS_OF_PATHS and text.startswith("[") and text.endswith("]"):
             OmegaConf.update(settings, key, [read_path(item) for item in ITEM_OF_LIST.findall(text[1:-1]) if item])

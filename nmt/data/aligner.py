@@ -135,4 +135,4 @@ def _align(folder: Path, samplers: int, seed: int) -> None:
             errors.seek(0)
             message = errors.read().strip().rpartition("\n")[2] or "no message; perhaps there was too little memory"
             status = f"{ALIGNER} ended with status {process.returncode}"
-            raise UserError(f"the aligner {status}: {message} (its files are in {folder.parent})")
+            raise UserError(f"the aligner {status}: {message} (it wrote to {folder.parent})")

@@ -77,9 +77,7 @@ class Candidates:
                 lists = [stored[name] for name in ("frequent", "offsets", "translations")]
             _check_lists(*lists)
         except Exception as error:  # because a damaged archive can raise any error
-            raise DataError(
-                f"{path}: cannot be read as candidate lists ({error}). Fix: search without the lists (candidates=false)"
-            ) from None
+            raise DataError(f"{path}: cannot be read as candidate lists ({error})") from None
         return cls(*lists)
 
     def check_vocabulary_sizes(self, sizes: Sides, path: Path) -> None:
@@ -109,28 +107,27 @@ def load_or_learn_candidates(prepared: PreparedCorpus, *, most_frequent: int, tr
         if value < minimum:
             raise ConfigurationError(f"data.candidates.{name}={value}: must be at least {minimum}")
     path = prepared.folder / f"candidates_{most_frequent}_{translations}.npz"
-    if candidates := _load_undamaged(path):
+    if path.exists() and (candidates := _load_undamaged(path)):
         return candidates
     message = f"candidate lists: another process makes {path}; waiting for it"
     with lock_file(path.with_suffix(".lock"), message=message):
-        if candidates := _load_undamaged(path):
+        if path.exists() and (candidates := _load_undamaged(path)):  # another process may have made it meanwhile
             return candidates
         log.info("candidate lists: aligning the training text")
         candidates = _learn_candidates(prepared, most_frequent, translations)
         try:
             candidates.save(path)
-        except PermissionError:
-            log.warning("%s: belongs to another user, so these lists are made again at each start. %s", path, FIX)
+        except OSError as error:
+            reason = error.strerror
+            log.warning("%s: cannot be written (%s), so each start makes these lists again. %s", path, reason, FIX)
     return candidates
 
 
 def _load_undamaged(path: Path) -> Candidates | None:
-    if not path.exists():
-        return None
     try:
         return Candidates.load(path)
     except DataError as error:
-        log.warning("%s: is damaged, so these lists are made again (%s)", path, error)
+        log.warning("%s. In the cache, so these lists are made again", error)
         return None
 
 

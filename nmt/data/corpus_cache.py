@@ -117,7 +117,7 @@ def prepare(
     `preprocessing` is a `Preprocessing` for each side. The sentences of `tests` are searched for in the training text.
     Vocabularies that are `given` are used in place of learned ones.
     """
-    stamps = _stamp(train, valid, tests)
+    versions = _find_versions(train, valid, tests)
     settings = {
         "format": FORMAT,
         "libraries": {name: importlib.metadata.version(name) for name in ("tokenizers", "sacremoses")},
@@ -139,7 +139,7 @@ def prepare(
                 if folder.exists():
                     log.warning("%s: %s, so this entry of the corpus cache is prepared again", folder, damage)
                 try:
-                    _write_entry(folder, settings, stamps, train, valid, tests, preprocessing, vocabulary, given)
+                    _write_entry(folder, settings, versions, train, valid, tests, preprocessing, vocabulary, given)
                 except PermissionError as error:  # of a draft or a damaged entry of another user
                     raise ConfigurationError(
                         f"data.cache={cache}: {error.filename} belongs to another user. {FIX}"
@@ -159,16 +159,16 @@ def _identify(train: Pairs, valid: Pairs, tests: dict[str, Pairs]) -> dict[str, 
     }
 
 
-def _stamp(train: Pairs, valid: Pairs, tests: dict[str, Pairs]) -> dict[str, object]:
-    """Return what changes when a file is written or replaced, even if its former content comes back."""
+def _find_versions(train: Pairs, valid: Pairs, tests: dict[str, Pairs]) -> dict[str, object]:
+    """Return values that change when a file is written or replaced, even if its former content comes back."""
     texts = {"train": [train], "valid": [valid], "tests": tests.values()}
-    return {split: [stamp for pairs in several for stamp in pairs.stamps()] for split, several in texts.items()}
+    return {split: [pairs.file_versions() for pairs in several] for split, several in texts.items()}
 
 
 def _write_entry(
     folder: Path,
     settings: dict,
-    stamps: dict,
+    versions: dict,
     train: Pairs,
     valid: Pairs,
     tests: dict[str, Pairs],
@@ -188,10 +188,10 @@ def _write_entry(
             leaks = LeakSearch({"valid": _read_word_pairs(draft, "valid")} | readable)
             about["train"] = _write_words(draft, "train", leaks.watch(pool.preprocess(train)))
             about |= {"leaks": leaks.counts(), "swapped": leaks.swapped()}
-        now = _stamp(train, valid, tests)
+        versions_now = _find_versions(train, valid, tests)
         for split, identity in _identify(train, valid, tests).items():
             # or the entry would hold texts that its name does not stand for
-            if identity != settings[split] or now[split] != stamps[split]:
+            if identity != settings[split] or versions_now[split] != versions[split]:
                 raise DataError(
                     f"data.{split}: a file was replaced while it was prepared. Fix: give the same command again"
                 )

@@ -76,6 +76,7 @@ class TranslationData(LightningDataModule):
         self.cache = to_path(cache) if cache else cache_folder()  # because NMT_CACHE may be empty
         self.candidates = candidates
         self.prepared: PreparedCorpus | None = None
+        self.loaded_candidates: Candidates | None = None
         self.permission: Permission | None = None  # None: the user's own settings, which may name any file
         self.links: GivenLinks | None = None  # of the training text, once they are read
 
@@ -106,7 +107,9 @@ class TranslationData(LightningDataModule):
 
     def candidate_lists(self) -> Candidates | None:
         """Return the candidate lists if the run has any; learn them first if they are missing."""
-        return load_or_learn_candidates(self.prepare(), **self.candidates) if self.candidates else None
+        if self.candidates and self.loaded_candidates is None:
+            self.loaded_candidates = load_or_learn_candidates(self.prepare(), **self.candidates)
+        return self.loaded_candidates
 
     def read_links(self) -> None:
         """Read the given links of the training text, so that its batches carry them."""

@@ -44,9 +44,13 @@ class Permission:
                 )
 
     def _is_data_set(self, place: Place) -> bool:
-        folder = Path(os.path.abspath(self.typed.get("data.dir") or os.environ.get("NMT_DATA") or "data"))
-        is_of_the_run = folder.parent.resolve().is_relative_to(Path(self.run).resolve())  # as data/ is after `cd RUN`
-        return isinstance(place, Path) and place.resolve().is_relative_to(folder.resolve()) and not is_of_the_run
+        folder = self.typed.get("data.dir") or os.environ.get("NMT_DATA")
+        if folder is None:
+            folder = "data"
+            if Path(os.path.realpath(".")).is_relative_to(os.path.realpath(self.run)):  # a stranger's, after `cd RUN`
+                return False
+        is_inside = Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder))
+        return isinstance(place, Path) and is_inside
 
 
 def remember(places: Iterable[Place]) -> None:

@@ -46,8 +46,8 @@ class Pairs:
         """Return the files, and the names or addresses of data sets, that it reads."""
         raise NotImplementedError
 
-    def stamps(self) -> list[tuple[int, ...]]:
-        """Return what changes when a file with text is written or replaced."""
+    def file_versions(self) -> list[tuple[int, ...]]:
+        """Return a value for each file with text, which changes when the file is written or replaced."""
         return []
 
     def further_references(self) -> list[list[str]]:
@@ -119,10 +119,10 @@ class FilePairs(Pairs):
             identity["references"] = [file_identity(file) for file in self.references]
         return identity
 
-    def stamps(self) -> list[tuple[int, ...]]:
-        """Return device, number and time of the last change of each file with text that is there."""
+    def file_versions(self) -> list[tuple[int, ...]]:
+        """Return size and times of the last changes of each file with text that is there."""
         files = [file.stat() for file in (*self.source, *self.target, *self.references) if file.exists()]
-        return [(file.st_dev, file.st_ino, file.st_ctime_ns) for file in files]
+        return [(file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in files]
 
     def __iter__(self) -> Iterator[SentencePair]:
         self.blank = 0

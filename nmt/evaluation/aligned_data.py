@@ -45,7 +45,7 @@ def align_data(data: TranslationData, folder: Path, *, samplers: int, seed: int)
     figures = {}
     with data.hint_at_missing_files(), PreprocessPool(data.preprocessing) as pool:
         texts = data.texts()
-        stamps = {key: text.stamps() for key, text in texts.items()}
+        versions = {key: text.file_versions() for key, text in texts.items()}
         digests = {key: text.identity() for key, text in texts.items()}
         tests = {key: text for key, text in texts.items() if key.startswith("tests.")}
         _keep_gold(folder, tests)
@@ -61,8 +61,8 @@ def align_data(data: TranslationData, folder: Path, *, samplers: int, seed: int)
                 figures[key] = count_links(links) | {"scores": score_methods(links, gold)}
             else:
                 figures[key] = count_links(links)
-    now = {key: text.stamps() for key, text in texts.items()}
-    if now != stamps or digests != {key: text.identity() for key, text in texts.items()}:
+    versions_now = {key: text.file_versions() for key, text in texts.items()}
+    if versions_now != versions or digests != {key: text.identity() for key, text in texts.items()}:
         for key in texts:
             (folder / f"{key}.links").unlink()
         raise DataError("data: a text changed while it was aligned, so no links are kept. Fix: give the command again")

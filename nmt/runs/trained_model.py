@@ -69,7 +69,7 @@ class TrainedRun:
         record = content["nmt"]
         config = update_settings(record["config"])
         check_references(config)
-        check_rates(config)
+        check_rates({key: config[key] for key in ("dropout", "model") if key in config})
         self.config: DictConfig = OmegaConf.create(config)
         self.search = self._read_search()
         self.unknown = str(record["config"].get("score_unknown") or "keep")  # treatment of unknown words in evaluations

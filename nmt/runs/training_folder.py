@@ -146,7 +146,7 @@ def keep_composition(folder: Path) -> None:
     """Copy .hydra beside the checkpoints, because a refused command overwrites it."""
     if (folder / COMPOSITION).is_dir():
         copy = folder / CHECKPOINTS / COMPOSITION
-        shutil.rmtree(copy, ignore_errors=True)
         with atomic_folder(copy) as draft:  # because a copy without checksums would count as complete
             shutil.copytree(folder / COMPOSITION, draft, dirs_exist_ok=True)
             write_checksums(draft)
+            shutil.rmtree(copy, ignore_errors=True)

@@ -1,5 +1,6 @@
 """Files and paths. An atomic write makes a temporary file beside the place, then renames it."""
 
+import errno
 import json
 import os
 import secrets
@@ -32,21 +33,24 @@ def suggest_path(path: Path) -> str:
 
 @contextmanager
 def name_in_errors(path: Path) -> Iterator[None]:
-    """Name the path in an error of the system that names none, such as that of a full disk."""
+    """Name the path in the error of a full disk, which names none."""
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(path)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            error.filename = error.filename or str(path)
         raise
+
+
+def random_suffix() -> str:
+    """Return a suffix for a temporary name: no other process has it, and nobody can plant a link there."""
+    return secrets.token_hex(4)
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path, which replaces `path` at the end; after an error `path` is as before.
-
-    Nobody knows its name before: neither a process that writes the same file, nor who plants links for us to follow.
-    """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    """Yield a temporary path, which replaces `path` at the end; after an error `path` is as before."""
+    draft = path.with_name(f".{path.name}.{random_suffix()}")
     try:
         with name_in_errors(path):
             yield draft
@@ -58,7 +62,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a new temporary folder, which is renamed to `path` at the end; after an error there is no folder."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    draft = path.with_name(f".{path.name}.{random_suffix()}")
     draft.mkdir(parents=True)
     try:
         yield draft

@@ -6,7 +6,7 @@ from typing import Any
 from pytorch_lightning import Trainer
 from torch.optim.lr_scheduler import LambdaLR
 
-from nmt.config.diff import find_changes
+from nmt.config.diff import find_changes, flatten_settings
 from nmt.errors import UserError
 
 
@@ -16,7 +16,7 @@ def changed_settings(checkpoint: str, before: Mapping[str, Any], now: Mapping[st
     Raises:
         UserError: the optimizer is of another class, which cannot use the state of the former one.
     """
-    class_before, class_now = (settings.get("optimizer", {}).get("_target_") for settings in (before, now))
+    class_before, class_now = (flatten_settings(settings).get("optimizer._target_") for settings in (before, now))
     if class_before != class_now:
         raise UserError(
             f"ckpt_path={checkpoint}: the state of {class_before} in it is of no use to {class_now}. "

@@ -57,7 +57,7 @@ class SignalRequests:
 
     def highest(self, count: int, device: torch.device, default: Request = Request.NOTHING) -> Request:
         """Return the highest of all ranks' first `count` requests."""
-        return Request(highest(max(self.pending[:count], default=default), device))
+        return Request(highest(max([default, *self.pending[:count]]), device))
 
     def obey(self, request: Request, trainer: Trainer) -> None:
         """Requeue the job or raise what ends the run, as the request asks."""

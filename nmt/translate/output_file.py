@@ -1,7 +1,6 @@
 """The output file of translations: FILE.….part until it is complete; compressed if it ends with .gz or .zst."""
 
 import gzip
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from omegaconf import DictConfig
 
 from nmt.errors import ConfigurationError
 from nmt.runs.folder import refuse_own_files
+from nmt.system.files import random_suffix
 
 
 def check_output(settings: DictConfig) -> Path | None:
@@ -33,8 +33,7 @@ def check_output(settings: DictConfig) -> Path | None:
 @contextmanager
 def open_output(path: Path) -> Iterator[TextIO]:
     """Open FILE.….part, and rename it to FILE at the end; after an error it stays."""
-    # a name that nobody else knows, as that of atomic_write
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    draft = path.with_name(f"{path.name}.{random_suffix()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = _choose_opener(path.suffix)(draft, "wt", encoding="utf-8")

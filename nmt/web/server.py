@@ -10,6 +10,7 @@ A request that is refused is answered by {"error": …} with status 400.
 
 import asyncio
 import dataclasses
+import json
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -22,7 +23,6 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from nmt.search.settings import Search
-from nmt.system.files import dump_json
 from nmt.system.threads import set_threads
 from nmt.translate.loading import build_search, check_settings, set_up_search
 from nmt.web.cancellation import run_while_awaited
@@ -32,6 +32,7 @@ from nmt.web.served_run import ServedRun, open_runs
 from nmt.web.translation_request import TranslationRequest, parse_content, read_content
 
 FOLDER = Path(__file__).parent
+to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 PAGE_PARTS = {  # by placeholder
     "styles": "shared.css",
     "page_styles": "translate.css",
@@ -98,11 +99,11 @@ def _translate(request: TranslationRequest) -> StreamingResponse:
 
 def _write_answer(request: TranslationRequest) -> Iterator[str]:
     """Yield the JSON of an answer, one translation after another, because text takes less memory than its values."""
-    yield f'{{"lines": {dump_json(request.lines)}, "runs": ['
+    yield f'{{"lines": {to_json(request.lines)}, "runs": ['
     for run_number, (name, run) in enumerate(request.runs.items()):
         start = time.perf_counter()
-        yield f'{", " * (run_number > 0)}{{"name": {dump_json(name)}, "lines": ['
+        yield f'{", " * (run_number > 0)}{{"name": {to_json(name)}, "lines": ['
         for number, translations in enumerate(run.translate(request.lines, request.search, request.traces)):
-            yield f"{', ' * (number > 0)}[{', '.join(map(dump_json, translations))}]"
+            yield f"{',' * (number > 0)}[{','.join(map(to_json, translations))}]"
         yield f'], "seconds": {time.perf_counter() - start:.3f}}}'
     yield "]}"

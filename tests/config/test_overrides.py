@@ -48,7 +48,9 @@ def test_a_path_is_taken_as_typed(path):
 
 
 @pytest.mark.parametrize("path", ["1e3", "007", "1.50", "1_000", "-inf", "NaN", "True"])
-@pytest.mark.parametrize("key", ["hydra.run.dir", "init_from", "+data.tests.news.source"])
+@pytest.mark.parametrize(
+    "key", ["hydra.run.dir", "sweep", "init_from", "vectors.source", "data.vocabulary.run", "+data.tests.news.source"]
+)
 def test_a_path_that_looks_like_a_number_is_quoted_for_hydra(key, path):
     (argument,) = prepare_arguments([f"{key}={path}"])
     assert OverridesParser.create().parse_override(argument).value() == path

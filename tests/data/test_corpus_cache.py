@@ -143,26 +143,21 @@ def test_file_replaced_while_it_is_prepared_is_an_error_and_leaves_no_cache_entr
 
 
 def test_a_file_that_is_replaced_and_put_back_while_it_is_prepared_is_an_error(tmp_path, monkeypatch):
-    path, kept = tmp_path / "valid.src", tmp_path / "kept"
-    identify, preprocess, steps = corpus_cache._identify, PreprocessPool.preprocess, []
+    path, kept, preprocess, texts = tmp_path / "valid.src", tmp_path / "kept", PreprocessPool.preprocess, []
 
-    def replace_first(pool, pairs):
-        if not steps:
-            steps.append(path.rename(kept))
+    def preprocess_replaced(pool, pairs):
+        texts.append(pairs)
+        if len(texts) == 1:  # the validation text
+            path.rename(kept)
             path.write_text("b c\n")
+        if len(texts) == 2:  # the training text
+            kept.rename(path)
         return preprocess(pool, pairs)
 
-    def put_back(*texts):
-        if steps:
-            steps.append(kept.rename(path))
-        return identify(*texts)
-
-    monkeypatch.setattr(PreprocessPool, "preprocess", replace_first)
-    monkeypatch.setattr(corpus_cache, "_identify", put_back)
+    monkeypatch.setattr(PreprocessPool, "preprocess", preprocess_replaced)
     with pytest.raises(DataError, match=r"data\.valid: a file was replaced while it was prepared"):
         prepared(tmp_path)
     assert path.read_text() == "a d\n"
-    assert steps == [kept, path]
 
 
 @pytest.mark.parametrize("key", ["source", "target", "alignments", "references"])

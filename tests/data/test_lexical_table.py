@@ -73,7 +73,7 @@ def test_the_same_text_gives_the_same_bytes(tmp_path):
 
 def test_failure_of_the_aligner_is_reported(monkeypatch):
     monkeypatch.setattr(aligner, "ALIGN", "raise MemoryError('too much')")
-    with pytest.raises(UserError, match=r"sil-thot==.* ended with status 1: MemoryError: too much \(its files are in"):
+    with pytest.raises(UserError, match=r"sil-thot==.* ended with status 1: MemoryError: too much \(it wrote to /"):
         learn_lexical_table([("a", "x")])
 
 

@@ -1,5 +1,6 @@
 """Candidate lists: their words; search and loss over them; sparse gradients and their optimizer."""
 
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from random_batches import batch_of, text_of
 from nmt.data import candidate_lists
 from nmt.data.batches import collate
 from nmt.data.candidate_lists import Candidates, load_or_learn_candidates
+from nmt.data.datamodule import TranslationData
 from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import PAD
 from nmt.errors import ConfigurationError, DataError
@@ -135,9 +137,21 @@ def test_damaged_lists_in_the_cache_are_named_and_made_again(tmp_path, monkeypat
     whole = path.read_bytes()
     path.write_bytes(whole[:-30])
     load_or_learn_candidates(prepared, most_frequent=4, translations=1)
-    assert f"{path}: is damaged, so these lists are made again" in caplog.text
+    assert f"{path}: cannot be read as candidate lists" in caplog.text
     load_or_learn_candidates(prepared, most_frequent=4, translations=1)
     assert (path.read_bytes(), made) == (whole, [1, 1])
+
+
+def test_lists_that_cannot_be_written_are_made_once_a_start(tmp_path, monkeypatch, caplog):
+    made = []
+    monkeypatch.setattr(candidate_lists, "_learn_candidates", lambda *_: made.append(1) or LISTS)
+    monkeypatch.setattr(Candidates, "save", lambda *_: os.mkdir(tmp_path / "missing" / "folder"))
+    data = TranslationData.__new__(TranslationData)
+    data.prepare, data.loaded_candidates = lambda: SimpleNamespace(folder=tmp_path), None
+    data.candidates = {"most_frequent": 4, "translations": 1}
+    assert data.candidate_lists() is data.candidate_lists() is LISTS
+    assert made == [1]
+    assert "cannot be written (No such file or directory), so each start makes these lists again" in caplog.text
 
 
 @pytest.mark.parametrize(("wrong", "most"), [("most_frequent", 3), ("translations", 0)])

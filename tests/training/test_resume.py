@@ -86,7 +86,8 @@ def test_a_copy_of_the_composition_is_complete_or_not_there(folder, monkeypatch)
     monkeypatch.setattr(training_folder, "write_checksums", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         keep_composition(folder)
-    assert not (folder / "checkpoints" / ".hydra").exists()
+    assert (folder / "checkpoints" / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"  # the former one
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == [".hydra", "last.ckpt"]
 
 
 @pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
