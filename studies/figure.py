@@ -3,6 +3,7 @@
 A second figure of a study shows what the systems cost: the time of training beside BLEU and repetition.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,9 @@ def _draw(panels: Mapping[str, Points], path: Path) -> None:
             axes.set_title(title, fontsize=9)
             axes.grid(axis="x", color="#d8d8d8", linewidth=0.6)
             axes.spines[["top", "right"]].set_visible(False)
-        figure.savefig(path, metadata={"Date": None, "Creator": None})
+        figure.savefig(path, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(r"^ +", "", text, flags=re.M), encoding="utf-8")  # indentation is a tenth of the file
 
 
 def _shorten(system: str, longest: int = 48) -> str:
