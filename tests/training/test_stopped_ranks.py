@@ -26,8 +26,9 @@ def running_ranks(number: int) -> Iterator[list[StoppedRanks]]:
         thread.start()
     time.sleep(0.3)
     yield callbacks
-    for callback, thread in zip(callbacks, threads, strict=True):
+    for callback in callbacks:  # all at once, or the others would name those that have ended
         callback.teardown(None, None, "fit")
+    for thread in threads:
         thread.join(timeout=10)
         assert not thread.is_alive()
 
