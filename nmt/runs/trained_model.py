@@ -24,7 +24,7 @@ from nmt.data.named_files import Permission
 from nmt.data.parallel_text import SIDES, Sides
 from nmt.data.preprocessing import Language, Preprocessing
 from nmt.data.vocabulary import Vocabulary
-from nmt.errors import ConfigurationError, UserError, first_line
+from nmt.errors import ConfigurationError, DataError, UserError, first_line
 from nmt.model.translator import Translator
 from nmt.runs.checkpoint_file import load_checkpoint, locate_checkpoint
 from nmt.runs.earlier_versions import update_settings
@@ -146,7 +146,10 @@ class TrainedRun:
                 f"{self.folder} has no {CANDIDATES}, which belongs to its checkpoints. Fix: put it there, or give "
                 "candidates=false to search the whole vocabulary"
             )
-        candidates = Candidates.load(path)
+        try:
+            candidates = Candidates.load(path)
+        except DataError as error:
+            raise DataError(f"{error}. Fix: search without the lists (candidates=false)") from None
         candidates.check_vocabulary_sizes(Sides(*(len(language.vocabulary) for language in self.languages)), path)
         return candidates
 
