@@ -19,9 +19,9 @@ from omegaconf import OmegaConf
 
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.errors import UserError, first_line
+from nmt.evaluation.stored_evaluation import compute_digest
 from nmt.evaluation.test_set import read_test_set
 from nmt.report.load.evaluated_runs import load_evaluation, note_stale_scores
-from nmt.report.load.evaluation import compute_digest
 from nmt.report.load.run_folder import RunFolder, read_choices
 from nmt.runs.folder import (
     CHECKPOINTS,

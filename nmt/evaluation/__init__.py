@@ -1,1 +1,1 @@
-"""Scores and figures of one run."""
+"""Scores and figures of one run: counted, written to its result files, and read from them again."""

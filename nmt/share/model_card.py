@@ -12,7 +12,13 @@ from omegaconf import OmegaConf
 
 from nmt.config.allowed_targets import walk
 from nmt.config.installation import name_command
-from nmt.report.load.evaluation import DEFAULTS, parse_checkpoint, parse_scores, parse_search, parse_text_overrides
+from nmt.evaluation.stored_evaluation import (
+    DEFAULTS,
+    parse_checkpoint,
+    parse_scores,
+    parse_search,
+    parse_text_overrides,
+)
 from nmt.report.load.run_folder import read_overrides
 from nmt.report.render.table import Table, escape_markdown
 from nmt.runs.folder import SCORES

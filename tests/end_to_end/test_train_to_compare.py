@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from nmt.config.schema import load_defaults
 from nmt.data.toy_corpus import ToyPairs
 from nmt.evaluation.run_evaluation import evaluate
-from nmt.report.load.evaluation import read_evaluation
+from nmt.evaluation.stored_evaluation import read_evaluation
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import Search
 from nmt.translate.loading import make_translator

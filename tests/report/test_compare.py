@@ -20,7 +20,7 @@ from nmt.cli.compare import compare
 from nmt.errors import UserError
 from nmt.evaluation.over_under_translation import over_and_under_translation
 from nmt.evaluation.significance import student_p
-from nmt.report.load.evaluation import read_evaluation
+from nmt.evaluation.stored_evaluation import read_evaluation
 from nmt.report.render.html_page import SCRIPTS
 from nmt.report.render.table import Bold, Table, escape_markdown
 

@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from nmt.config.diff import SEARCH, SEEDS, flatten_settings, is_within, override_key
-from nmt.report.load.evaluation import DEFAULTS
+from nmt.evaluation.stored_evaluation import DEFAULTS
 from nmt.report.load.run_names import NOT_OF_THE_SYSTEM, remove_seed
 
 Settings = Mapping[str, Any]

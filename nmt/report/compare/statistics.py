@@ -12,10 +12,10 @@ from nmt.data.vocabulary import END, SPECIAL
 from nmt.evaluation import alignment_error, over_under_translation
 from nmt.evaluation.by_length import BOUNDS, compare_by_length, compare_longer, compare_longer_than
 from nmt.evaluation.significance import compare_rates, compare_systems, p_over_seeds, spread_over_seeds
+from nmt.evaluation.stored_evaluation import DEFAULTS, Sentence
 from nmt.report.compare.mean_std import mean_and_deviation
 from nmt.report.compare.systems import ComparedSystems, System
 from nmt.report.load.evaluated_runs import EvaluatedRun
-from nmt.report.load.evaluation import DEFAULTS, Sentence
 from nmt.report.load.learning_curves import SPEED, Curves
 from nmt.runs.code_fingerprint import is_same_code
 from nmt.system.safe_files import is_number, make_json_safe

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from nmt.config.installation import name_command
 from nmt.errors import UserError, did_you_mean
-from nmt.report.load.evaluation import Evaluation, parse_checkpoint, read_evaluation
+from nmt.evaluation.stored_evaluation import Evaluation, parse_checkpoint, read_evaluation
 from nmt.report.load.run_folder import RunFolder, RunSettings, find_runs, read_settings
 from nmt.report.load.run_names import is_job
 from nmt.runs.folder import SCORES, list_evaluations, strip_settings

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from nmt.data.vocabulary import END, SPECIAL
-from nmt.report.load.evaluated_runs import EvaluatedRun
-from nmt.report.load.evaluation import Sentence
-from nmt.report.load.sentence_arrays import (
+from nmt.evaluation.stored_arrays import (
     ForcedAlignment,
     SentenceArrays,
     Traces,
@@ -22,6 +20,8 @@ from nmt.report.load.sentence_arrays import (
     open_forced,
     open_traces,
 )
+from nmt.evaluation.stored_evaluation import Sentence
+from nmt.report.load.evaluated_runs import EvaluatedRun
 from nmt.system.files import dump_json
 from nmt.translate.layers import to_layers
 

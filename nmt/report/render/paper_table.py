@@ -151,7 +151,7 @@ def _read_runs(runs: Sequence[Entry]) -> list[dict[str, Any]]:
 def _read_results(folder: Path, test: str | None) -> dict[str, Any] | None:
     """Return the results on a test set; None if they are damaged or of another text."""
     # imported here, because a launcher need not wait for torch and sacrebleu
-    from nmt.report.load.evaluation import DEFAULTS, parse_scores, parse_search, parse_text_overrides
+    from nmt.evaluation.stored_evaluation import DEFAULTS, parse_scores, parse_search, parse_text_overrides
 
     try:
         stored = read_json(inside(folder, f"{test}/{SCORES}")) if test else None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from nmt.report.load.evaluation import Evaluation
+from nmt.evaluation.stored_evaluation import Evaluation
 from nmt.system.safe_files import UnreadableError, check_regular, inside
 
 MAX_SIZE = 2**22  # bytes of an array, uncompressed
