@@ -1,4 +1,4 @@
-"""Evaluate runs, score files, or share the model of a run: one of six tasks.
+"""Evaluate runs, score files, or share the model of a run: one of seven tasks.
 
     python evaluate.py RUN … [data.test=NAME] [KEY=VALUE …]
     python evaluate.py RUN 'score=[SOURCE,TARGET]'
@@ -6,6 +6,7 @@
     python evaluate.py links=FILE gold=FILE
     python evaluate.py hypotheses=FILE reference=FILE
     python evaluate.py RUN export=NEW_FOLDER [push=hf:OWNER/NAME]
+    python evaluate.py RUN … comet=PROGRAM
 
 RUN is the folder of a run, or one of its checkpoints: multirun/first/* names all runs of a sweep. run=RUN means the
 same, and 'runs=[RUN,RUN]' is an ensemble.
@@ -19,6 +20,8 @@ same, and 'runs=[RUN,RUN]' is an ensemble.
 5. Print the scores of any system's translations.
 6. Write the model to a new folder with a model card, which holds the scores of task 1. push= uploads it to the
    Hugging Face hub. NEW_FOLDER and hf:OWNER/NAME are then runs too.
+7. Add COMET to each scores.json of task 1, with the program comet-score, which is installed by
+   python -m venv comet && comet/bin/pip install unbabel-comet
 
 The keys most often used:
 
@@ -83,7 +86,7 @@ def evaluate_in_turn(runs: list[str], settings: DictConfig, data_overrides: list
     with pause_garbage_collection():
         from nmt.translate.loading import check_settings
 
-    if keys or settings.output is not None:
+    if keys not in IN_TURN or settings.output is not None:
         given = keys[0] if keys else "output"
         raise ConfigurationError(f"{given}={settings[given]}: is of one run, and {len(runs)} are given. Fix: name one")
     check_settings(settings)
@@ -92,7 +95,7 @@ def evaluate_in_turn(runs: list[str], settings: DictConfig, data_overrides: list
         one = settings.copy()
         name_runs(one, [run])
         try:
-            evaluate_test_set(one, data_overrides, indent=None)
+            IN_TURN[keys](one, data_overrides, indent=None)
         except UserError as error:
             failures += 1
             print(make_printable(f"error: {error}"), file=sys.stderr)
@@ -158,6 +161,19 @@ def share_model(settings: DictConfig, _: list[str]) -> None:
         print(f"uploaded: {address} (a new model is private until you change it there)")
 
 
+def print_comet(settings: DictConfig, _: list[str], indent: int | None = 2) -> None:
+    """Add COMET to the scores of a run, and print it for each test set."""
+    with pause_garbage_collection():
+        from nmt.evaluation.comet import add_comet
+
+    for folder, comet in add_comet(settings):
+        if settings.as_json:
+            print(dump_json({"folder": str(folder), "comet": comet._asdict()}, indent=indent))
+        else:
+            print(f"{folder}:")
+            print_scores({"comet": comet._asdict()}, as_json=False)
+
+
 def print_link_scores(settings: DictConfig, _: list[str]) -> None:
     """Print the scores of an aligner's links."""
     from nmt.evaluation.link_files import score_links
@@ -179,7 +195,9 @@ TASKS = {  # keys that start a task; without any of them a test set is evaluated
     ("links", "gold"): print_link_scores,
     ("hypotheses", "reference"): print_hypothesis_scores,
     ("export", "push"): share_model,
+    ("comet", "comet_model"): print_comet,
 }
+IN_TURN = {keys: TASKS[keys] for keys in ((), ("comet", "comet_model"))}  # tasks that take several runs
 
 
 def print_lines(lines: Iterable[str]) -> None:

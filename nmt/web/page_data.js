@@ -49,6 +49,7 @@ const SCORE_NAMES = {
   aer: "AER",
   saer: "SAER",
   ribes: "RIBES",
+  comet: "COMET",
   bleu_tokenized: "BLEU, tokenised",
 };
 const formatScoreName = (score) => SCORE_NAMES[score] || score.replaceAll("_", " ");

@@ -8,7 +8,7 @@ from nmt.report.compare.mean_std import format_mean
 from nmt.report.render.table import Table, escape_markdown
 
 FIRST = ("bleu", "chrf", "ter", "perplexity", "aer")  # scores of the first table; all others follow in a second
-NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "aer": "AER", "saer": "SAER"}
+NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "aer": "AER", "saer": "SAER", "comet": "COMET"}
 ADEQUACY = (
     "For each 100 words of the (first) reference, in words as BLEU counts them; less is better. Words too often lower "
     "the precision of single words, words left out lower their recall. Synonyms count too, and a worse translation has "
