@@ -78,16 +78,12 @@ def main(arguments: Sequence[str]) -> None:
         require_packages("wandb_workspace", "wandb_workspaces", extra="workspaces")
         sweep = Path(arguments[0]).absolute()
         workspace = build_workspace(sweep.name, find_swept_keys(sweep), entity, project)
-        print(_save(workspace).url)
+        try:
+            print(workspace.save().url)
+        except Exception as error:  # because W&B's errors have no common class
+            raise UserError(f"W&B: {first_line(error)}. Fix: wandb login, and check ENTITY/PROJECT") from error
     except UserError as error:
         sys.exit(f"error: {error}")
-
-
-def _save(workspace: "Workspace") -> "Workspace":
-    try:
-        return workspace.save()
-    except Exception as error:  # because W&B's errors have no common class
-        raise UserError(f"W&B: {first_line(error)}. Fix: wandb login, and check ENTITY/PROJECT") from error
 
 
 if __name__ == "__main__":
