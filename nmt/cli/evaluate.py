@@ -20,7 +20,7 @@ same, and 'runs=[RUN,RUN]' is an ensemble.
 5. Print the scores of any system's translations.
 6. Write the model to a new folder with a model card, which holds the scores of task 1. push= uploads it to the
    Hugging Face hub. NEW_FOLDER and hf:OWNER/NAME are then runs too.
-7. Add COMET to each scores.json of task 1, with the program comet-score, which is installed by
+7. Add COMET to all scores.json that task 1 wrote for RUN, with the program comet-score, which is installed by
    python -m venv comet && comet/bin/pip install unbabel-comet
 
 The keys most often used:
@@ -36,6 +36,7 @@ The keys most often used:
 
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,9 +73,7 @@ def choose_task(settings: DictConfig, data_overrides: list[str]) -> tuple[str, .
     """Return the keys of `TASKS` for the given settings."""
     given = [key for keys in TASKS for key in keys if settings[key] is not None]
     if given and data_overrides:
-        raise ConfigurationError(
-            f"{data_overrides[0]}: has no effect with {given[0]}=, which scores no test set. Fix: leave out one of them"
-        )
+        raise ConfigurationError(f"{data_overrides[0]}: has no effect with {given[0]}=. Fix: leave out one of them")
     for keys in TASKS:
         if set(given) <= set(keys):
             return keys
@@ -84,23 +83,26 @@ def choose_task(settings: DictConfig, data_overrides: list[str]) -> tuple[str, .
 def evaluate_in_turn(runs: list[str], settings: DictConfig, data_overrides: list[str], keys: tuple[str, ...]) -> None:
     """Evaluate runs one after another; an error of one does not stop the others."""
     with pause_garbage_collection():
+        from nmt.evaluation.comet import make_comet_command
         from nmt.translate.loading import check_settings
 
-    if keys not in IN_TURN or settings.output is not None:
-        given = keys[0] if keys else "output"
+    tasks = {(): partial(evaluate_test_set, indent=None), ("comet", "comet_model"): print_comet}
+    if keys not in tasks or settings.output is not None:
+        given = "output" if keys in tasks else keys[0]
         raise ConfigurationError(f"{given}={settings[given]}: is of one run, and {len(runs)} are given. Fix: name one")
-    check_settings(settings)
+    check = make_comet_command if keys else check_settings
+    check(settings)
     failures = 0
     for run in runs:
         one = settings.copy()
         name_runs(one, [run])
         try:
-            IN_TURN[keys](one, data_overrides, indent=None)
+            tasks[keys](one, data_overrides)
         except UserError as error:
             failures += 1
             print(make_printable(f"error: {error}"), file=sys.stderr)
     if failures:
-        raise UserError(f"{failures} of {len(runs)} runs were not evaluated; the lines above name the reasons")
+        raise UserError(f"{failures} of {len(runs)} runs failed; the lines above name the reasons")
 
 
 def evaluate_test_set(settings: DictConfig, data_overrides: list[str], indent: int | None = 2) -> None:
@@ -161,16 +163,16 @@ def share_model(settings: DictConfig, _: list[str]) -> None:
         print(f"uploaded: {address} (a new model is private until you change it there)")
 
 
-def print_comet(settings: DictConfig, _: list[str], indent: int | None = 2) -> None:
-    """Add COMET to the scores of a run, and print it for each test set."""
+def print_comet(settings: DictConfig, _: list[str]) -> None:
+    """Add COMET to the scores of a run, and print it for each test set; as_json=true prints an object a line."""
     with pause_garbage_collection():
         from nmt.evaluation.comet import add_comet
 
     for folder, comet in add_comet(settings):
         if settings.as_json:
-            print(dump_json({"folder": str(folder), "comet": comet._asdict()}, indent=indent))
+            print(dump_json({"folder": str(folder), "comet": comet._asdict()}))
         else:
-            print(f"{folder}:")
+            print(make_printable(f"{folder}:"))
             print_scores({"comet": comet._asdict()}, as_json=False)
 
 
@@ -197,7 +199,6 @@ TASKS = {  # keys that start a task; without any of them a test set is evaluated
     ("export", "push"): share_model,
     ("comet", "comet_model"): print_comet,
 }
-IN_TURN = {keys: TASKS[keys] for keys in ((), ("comet", "comet_model"))}  # tasks that take several runs
 
 
 def print_lines(lines: Iterable[str]) -> None:

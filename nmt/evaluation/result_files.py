@@ -10,6 +10,7 @@ import numpy as np
 
 from nmt.data.parallel_text import SentencePair
 from nmt.evaluation.attention_alignment import AlignmentScores, mark_gold
+from nmt.evaluation.comet import keep_comet
 from nmt.evaluation.mechanism_page import render_mechanism
 from nmt.evaluation.test_set import TestSet
 from nmt.evaluation.translated_set import TranslatedSet
@@ -48,7 +49,7 @@ def write_results(
         test: The test set.
         translated: Its translations.
         alignments: Its forced alignments, if it has gold links.
-        scores: The content of scores.json.
+        scores: The content of scores.json, to which COMET of the same translations is added.
         figures: The content of mechanism.json.
         heatmaps: Draw the alignments of so many translations, the first ones.
     """
@@ -76,6 +77,8 @@ def write_results(
         for number, translation in enumerate(translated.translations[:heatmaps]):
             if translation.alignment.size:
                 _draw_heatmap(draft / name_heatmap(number), translation)
+        if comet := keep_comet(folder, test, translated.texts):
+            scores["scores"] |= comet
         write_json(draft / SCORES, scores)
         for old in (folder / SCORES, *(path for name in OPTIONAL for path in folder.glob(name))):
             old.unlink(missing_ok=True)

@@ -13,7 +13,6 @@ from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
 from nmt.evaluation.attention_alignment import AlignmentScores, score_forced_alignments
 from nmt.evaluation.bleu import bleu_metric, warn_of_low_bleu
-from nmt.evaluation.comet import keep_comet
 from nmt.evaluation.evaluation_folder import choose_folder, keep_other_settings
 from nmt.evaluation.forced_scoring import reference_perplexity
 from nmt.evaluation.mechanism import compute_figures, count_gold_links
@@ -85,7 +84,6 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
         log.warning("traces=true: no part of this model shows more than its alignment, so there is no traces.npz")
     model_scores = reference_perplexity(translator, test.pairs, batch_size=settings.batch_size)
     model_scores |= alignments.scores if alignments else {}
-    model_scores |= keep_comet(folder, test, translated.texts)
     languages = translator.languages
     scores = {
         "run": str(folder.parent),

@@ -79,9 +79,10 @@ def main(arguments: Sequence[str]) -> None:
         sweep = Path(arguments[0]).absolute()
         workspace = build_workspace(sweep.name, find_swept_keys(sweep), entity, project)
         try:
-            print(workspace.save().url)
+            saved = workspace.save()
         except Exception as error:  # because W&B's errors have no common class
             raise UserError(f"W&B: {first_line(error)}. Fix: wandb login, and check ENTITY/PROJECT") from error
+        print(saved.url)
     except UserError as error:
         sys.exit(f"error: {error}")
 

@@ -76,7 +76,7 @@ def test_runs_are_evaluated_in_turn_and_an_error_stops_no_other(capfd, monkeypat
     assert evaluated == [(job, 3, ["data.test=long"]) for job in JOBS]
     first, last = stderr.strip().split("\n")
     assert (status, first) == (1, f"error: run={JOBS[0]}: holds no checkpoint")
-    assert last.startswith("error: 1 of 2 runs were not evaluated")
+    assert last.startswith("error: 1 of 2 runs failed")
 
 
 @pytest.mark.parametrize(

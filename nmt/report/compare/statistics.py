@@ -80,12 +80,13 @@ def _note_unlike_runs(compared: ComparedSystems) -> Iterator[tuple[EvaluatedRun,
     for run in compared.runs:
         if None not in (code, run.summary.get("code")) and not is_same_code(run.summary["code"], code):
             yield run, f"trained by other code than {first.name}"
-    for run in compared.runs:
         if checkpoint := run.summary.get("went_on_with"):
             yield run, f"went on with {checkpoint}: was not trained by its settings and data alone"
-    for run in compared.runs:
         if None not in (_find_gold(run), _find_gold(first)) and _find_gold(run) != _find_gold(first):
             yield run, f"its alignments were compared with others made by hand than those of {first.name}"
+        model, other = (one.evaluation.signatures.get("comet") for one in (run, first))
+        if None not in (model, other) and model != other:
+            yield run, f"its COMET is by {model}, that of {first.name} by {other}"
 
 
 def _find_other_evaluation(system: System, baseline: System) -> dict[str, str]:
