@@ -4,6 +4,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+FROZEN_AT_START = gc.get_freeze_count()  # Python 3.12 freezes a few objects itself
+
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
@@ -15,6 +17,6 @@ def pause_garbage_collection() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # only once, because a frozen object is never collected
+        if gc.get_freeze_count() == FROZEN_AT_START:  # only once, because a frozen object is never collected
             gc.freeze()
         gc.enable()
