@@ -332,6 +332,12 @@ def test_a_choice_replaces_the_leaves_that_come_with_it(tmp_path):
     assert columns(first, second) == [{"attention": "additive"}, {"attention": "coverage"}]
 
 
+def test_a_reference_to_null_is_null(tmp_path):
+    references = {"attention.coverage": None, "data.run": "${attention.coverage}", "name2": "${dropout}"}
+    first, second = write_run(tmp_path / "a"), write_run(tmp_path / "b", changes=references, seed=2)
+    assert columns(first, second) == [{"name2": None}, {"name2": "${dropout}"}]
+
+
 def test_a_leaf_that_is_set_by_hand_has_a_column_beside_its_choice(tmp_path):
     coverage = {"attention.coverage": {"_target_": "nmt.Coverage", "size": 5}, "attention.score.bias": True}
     first = write_run(tmp_path / "a")

@@ -20,13 +20,13 @@ Settings = Mapping[str, Any]
 
 def collect_settings(config: Mapping[str, Any], search: Settings) -> Settings:
     """Return what decides what a run does, but the seeds: its configuration and its search; null is left out."""
-    trained = flatten_settings(config) if config else {}
-    trained = {key: value for key, value in trained.items() if not is_within(key, (SEARCH,))}  # `search` says how
+    trained = {key: value for key, value in flatten_settings(config).items() if key and not is_within(key, (SEARCH,))}
     settings = DEFAULTS | trained | dict(search)
+    nulls = [None, *(f"${{{key}}}" for key, value in settings.items() if value is None)]  # and references to null
     return {
         key: _as_argument(value)
         for key, value in settings.items()
-        if value is not None and not is_within(key, (*SEEDS, *NOT_OF_THE_SYSTEM))
+        if value not in nulls and not is_within(key, (*SEEDS, *NOT_OF_THE_SYSTEM))
     }
 
 
