@@ -1,23 +1,33 @@
 """Pages of the site that are made from other files, and equations.
 
-The start page is made from README.md, the page of all keys from conf/. Equations are LaTeX, which GitHub typesets:
+The start page is made from README.md, the page of all keys from conf/, that of the Python interface from its
+docstrings. Equations are LaTeX, which GitHub typesets:
 ```math blocks, and $`…`$ in a line. The site has them as MathML, which browsers draw without a script or a font.
 """
 
 import html
+import inspect
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from nmt.api.compared_runs import ComparedRuns, compare  # noqa: E402
+from nmt.api.loaded_model import Model, load  # noqa: E402
+from nmt.api.translations import Translation  # noqa: E402
+from nmt.config.key_list import read_keys  # noqa: E402
+
 EQUATION = re.compile(
     r'<pre><code class="language-math">(?P<block>.*?)</code></pre>|\$<code>(?P<inline>.*?)</code>\$', re.S
 )
-KEY = re.compile(r"^(?P<indent> *)(?P<key>[\w./]+|'[^']+'):(?P<value>(?: +[^#\s][^#]*?)?)(?: +# (?P<comment>.*))?$")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -28,6 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages["index.md"] = re.sub(r'(\]\(|src="|srcset=")docs/', r"\1", readme)
     pages["CONTRIBUTING.md"] = pages["CONTRIBUTING.md"].replace("](docs/", "](")
     pages["keys.md"] = "\n".join(describe_keys())
+    pages["api.md"] = "\n".join(describe_interface())
     for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
     return files
@@ -50,24 +61,30 @@ def describe_keys() -> Iterator[str]:
         name = path.relative_to(ROOT / "conf").as_posix()
         if name.startswith(("experiment/", "table/", "hydra/")):  # they set keys of other files
             continue
-        rows = list(read_keys(path.read_text(encoding="utf-8")))
+        rows = list(_read_rows(path.read_text(encoding="utf-8")))
         if rows:
             yield f"\n## {name}\n\n| key | default | meaning |\n|---|---|---|"
             yield from (f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows)
 
 
-def read_keys(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield key, default and comment of each line of a YAML file that has a key."""
-    parents: list[tuple[int, str]] = []
-    for line in text.splitlines():
-        match = KEY.match(line)
-        if match is None or match["key"] in ("defaults", "_target_", "_partial_", "_convert_"):
-            continue
-        indent = len(match["indent"])
-        parents = [(depth, name) for depth, name in parents if depth < indent]
-        key = ".".join([*(name for _, name in parents), match["key"]])
-        value, comment = match["value"].strip(), match["comment"] or ""
-        if not value:
-            parents.append((indent, match["key"]))
-        if value or comment:
-            yield f"`{key}`", f"`{value}`" if value else "", comment
+def _read_rows(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield key, default and comment of each key that has one of both; names with a _ are Hydra's."""
+    for key, default, comment in read_keys(text):
+        if (default or comment) and not key.rpartition(".")[2].startswith("_"):
+            yield f"`{key}`", f"`{default}`" if default else "", comment
+
+
+def describe_interface() -> Iterator[str]:
+    """Yield the lines of a page with the functions and classes of the Python interface and their docstrings."""
+    yield "# The Python interface\n\n[From Python](python.md) shows how to use it.\n"
+    for entry in (load, Model, Translation, compare, ComparedRuns):
+        yield from _describe(entry, entry.__name__, heading="##")
+        if inspect.isclass(entry):
+            for name, member in vars(entry).items():
+                if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                    yield from _describe(member, f"{entry.__name__}.{name}", heading="###")
+
+
+def _describe(entry: Any, name: str, heading: str) -> Iterator[str]:
+    signature = f"{name}{inspect.signature(entry)}" if inspect.isfunction(entry) else name
+    yield f"\n{heading} {name}\n\n```\n{signature}\n\n{inspect.getdoc(entry)}\n```"

@@ -1,5 +1,6 @@
 """The documents agree with one another and with the program."""
 
+import inspect
 import re
 import shlex
 import subprocess
@@ -17,6 +18,9 @@ from documented_files import write_users_folder
 from omegaconf import OmegaConf
 from readability import count_syllables, reading_ease, sentences, words
 
+from nmt.api.compared_runs import ComparedRuns
+from nmt.api.loaded_model import Model
+from nmt.api.translations import Translation
 from nmt.cli.arguments import read_arguments
 from nmt.cli.evaluate import choose_task
 from nmt.cli.run_arguments import split_runs
@@ -100,6 +104,14 @@ def test_the_site_has_every_key_and_typeset_equations(site):
     page = (site / "keys.html").read_text(encoding="utf-8")
     for key in ("length_penalty", "vocabulary.minimum_count", "graphs", "spike"):
         assert f"{key}</code>" in page
+    for name in ("search", "evaluate", "translate", "compare", "align"):
+        keys = OmegaConf.load(ROOT / "conf" / f"{name}.yaml").keys() - {"defaults"}
+        assert [key for key in keys if f"<code>{key}</code>" not in page] == []
+    interface = (site / "api.html").read_text(encoding="utf-8")
+    for entry in (Model, Translation, ComparedRuns):
+        public = [name for name, member in inspect.getmembers(entry, inspect.isfunction) if not name.startswith("_")]
+        assert public
+        assert [name for name in public if f">{entry.__name__}.{name}<" not in interface] == []
     assert (site / "results" / "multi30k_ende.html").is_file()
     equations = (site / "concepts.html").read_text(encoding="utf-8")
     assert equations.count("<math") == len(re.findall(r"```math|\$`", (ROOT / "docs" / "concepts.md").read_text()))

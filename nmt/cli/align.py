@@ -62,7 +62,11 @@ def build_data(overrides: list[str]) -> "TranslationData":
     with hydra.initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         check_overrides(overrides)
         with pause_garbage_collection():  # because the class of the data imports torch and Lightning
-            return hydra.utils.instantiate(hydra.compose("config", overrides=overrides).data)
+            from nmt.data.preprocessing import check_languages
+
+            data = hydra.compose("config", overrides=overrides).data
+            check_languages(data)
+            return hydra.utils.instantiate(data)
 
 
 def print_figures(texts: dict[str, Any]) -> None:

@@ -46,7 +46,8 @@ def read_arguments(
             raise ConfigurationError(f"{argument}: no such key. Fix: data.{argument}")
     if repeated := find_repeated(arguments):
         runs = [argument.removeprefix("run=") for argument in repeated if argument.startswith("run=")]
-        several = f", {' '.join(runs)} without run=, or 'runs=[{','.join(runs)}]' for an ensemble" if runs else ""
+        ensemble = f", or 'runs=[{','.join(runs)}]' for an ensemble" if "runs" in defaults else ""
+        several = f", {' '.join(runs)} without run={ensemble}" if runs else ""
         raise ConfigurationError(f"{' '.join(repeated)}: one key, several values. Fix: keep one{several}")
     data_overrides = [argument for argument in arguments if takes_data and argument.startswith("data.")]
     given = read_dotlist(argument for argument in arguments if argument not in data_overrides)

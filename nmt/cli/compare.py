@@ -23,6 +23,7 @@ from nmt.errors import ConfigurationError, require_packages
 from nmt.runs.folder import refuse_own_files
 from nmt.system.files import check_writable
 from nmt.system.garbage_collection import pause_garbage_collection
+from nmt.system.threads import set_threads
 
 with pause_garbage_collection():  # because these import torch
     from nmt.report.compare.systems import ComparedSystems
@@ -74,6 +75,7 @@ def main() -> None:
         folders += map(expand_home, waited_for)
         arguments = [argument for argument in arguments if argument not in waited_for]
     settings, _ = read_arguments("compare", arguments, usage=__doc__)
+    set_threads(settings.threads)
     if settings.serve:
         require_packages("serve=true", "starlette", "uvicorn", "psutil", extra="serve")
         from nmt.web.comparison_server import serve

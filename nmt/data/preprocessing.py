@@ -3,10 +3,12 @@
 import locale
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
+from nmt.data.parallel_text import SIDES
 from nmt.data.vocabulary import SPECIAL, UNKNOWN, Vocabulary
 from nmt.errors import ConfigurationError, did_you_mean
 
@@ -109,6 +111,16 @@ def languages_of_country(code: str) -> list[str]:
     if code in {language for language, _ in pairs}:
         return []
     return sorted({language for language, country in pairs if country.lower() == code.lower()})
+
+
+def check_languages(data: Mapping[str, Any]) -> None:
+    """Log which rules of Moses split the text, because a language that nobody gave is English."""
+    sides = [side for side in SIDES if data[side].tokenizer != "none" or data[side].normalize]
+    rules = {f"data.{side}.language": data[side].language for side in sides}
+    if rules:
+        log.info("language rules of Moses: %s", " ".join(f"{key}={language}" for key, language in rules.items()))
+    for key, language in rules.items():
+        check_language(key, language)
 
 
 def check_language(key: str, language: str) -> None:

@@ -18,8 +18,7 @@ from nmt.config.explain import explain_construction_error
 from nmt.config.resolvers import starts_from_pretrained
 from nmt.config.schema import check_rates
 from nmt.data.named_files import Place
-from nmt.data.parallel_text import SIDES
-from nmt.data.preprocessing import check_language
+from nmt.data.preprocessing import check_languages
 from nmt.errors import ConfigurationError, UserError, did_you_mean
 from nmt.evaluation.bleu import bleu_metric
 from nmt.model.translator import Translator
@@ -68,7 +67,7 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     _check_optimizer(config.optimizer, config.schedule)
     _check_start(config, checkpoint)
     check_rates(OmegaConf.to_container(config))
-    _check_languages(config.data)
+    check_languages(config.data)
     _check_sizes(config.size)
     model = _build_trial(config)
     if checkpoint is None:
@@ -213,16 +212,6 @@ def _check_start(config: DictConfig, checkpoint: str | None) -> None:
         load_checkpoint(locate_checkpoint(Path(str(config.init_from)))[1])
     except UserError as error:
         raise UserError(f"init_from: {error}") from error
-
-
-def _check_languages(data: DictConfig) -> None:
-    """Log which rules of Moses split the text, because a language that nobody gave is English."""
-    sides = [side for side in SIDES if data[side].tokenizer != "none" or data[side].normalize]
-    rules = {f"data.{side}.language": data[side].language for side in sides}
-    if rules:
-        log.info("language rules of Moses: %s", " ".join(f"{key}={language}" for key, language in rules.items()))
-    for key, language in rules.items():
-        check_language(key, language)
 
 
 def _check_sizes(sizes: DictConfig) -> None:

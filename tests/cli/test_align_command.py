@@ -25,6 +25,13 @@ def test_a_mistake_is_one_line(argument, message, capfd, monkeypatch):
     assert stderr.startswith(f"error: {message}")
 
 
+def test_the_code_of_a_country_is_refused_before_the_text_is_read(capfd, monkeypatch):
+    arguments = ("data=multi30k", "data.source.language=cz")
+    status, stderr = answer("align", *arguments, capture=capfd, monkeypatch=monkeypatch)
+    assert status == 1
+    assert stderr.endswith("code of a country, not of a language. Fix: data.source.language=cs\n")
+
+
 def test_one_key_has_one_value(capfd, monkeypatch):
     arguments = ("data.train.count=5", "data.train.count=6")
     status, stderr = answer("align", *arguments, capture=capfd, monkeypatch=monkeypatch)

@@ -122,3 +122,13 @@ def test_a_mistake_beside_several_runs_is_one_line(arguments, message, capfd, mo
     status, stderr = answer("evaluate", *JOBS, *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert (status, stderr.count("\n")) == (1, 1)
     assert stderr.startswith(f"error: {message}")
+
+
+def test_two_runs_of_a_command_without_ensembles_are_plain_arguments(capfd, monkeypatch):
+    status, stderr = answer("compare", "run=a", "run=b", capture=capfd, monkeypatch=monkeypatch)
+    assert (status, stderr) == (1, "error: run=a run=b: one key, several values. Fix: keep one, a b without run=\n")
+
+
+def test_compare_takes_threads_and_device_as_other_commands_do(capfd, monkeypatch):
+    status, stderr = answer("compare", "threads=0", "device=cpu", capture=capfd, monkeypatch=monkeypatch)
+    assert (status, stderr.startswith("error: threads=0: must be a number of threads from 1 to")) == (1, True)

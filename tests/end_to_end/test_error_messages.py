@@ -608,7 +608,7 @@ def test_help_lists_the_groups_with_their_choices():
     assert "data: am3_zhen, hub, multi30k" in text
 
 
-@pytest.mark.parametrize("name", ["evaluate", "translate", "compare"])
+@pytest.mark.parametrize("name", ["evaluate", "translate", "compare", "align"])
 def test_help_lists_every_key_with_its_default_and_comment(name):
     text = command(name, "--help").stdout
     assert f"python {name}.py " in text
