@@ -14,6 +14,7 @@ from nmt.model.translator import Translator
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.ensemble import Ensemble, Member
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
+from nmt.system.files import to_path
 from nmt.system.freed_memory import keep_freed_memory
 from nmt.system.matrix_products import resolve_precision, set_precision
 from nmt.system.threads import check_threads, set_threads
@@ -82,6 +83,11 @@ def list_run_paths(settings: DictConfig) -> list[str]:
         if settings.run is not None and settings[key] != EVALUATION_DEFAULTS[key]:
             raise ConfigurationError(
                 f"{key}={settings[key]}: applies only to several runs. Fix: leave it out, or 'runs=[FOLDER,FOLDER]'"
+            )
+    for path in map(str, settings.runs or ()):
+        if "=" in path and "," not in path and not to_path(path).exists():
+            raise ConfigurationError(
+                f"runs: {path}: no such folder; a comma cuts a name without quotes. Fix: \"runs=['FOLDER','FOLDER']\""
             )
     return [str(path) for path in settings.runs or [settings.run]]
 

@@ -245,6 +245,7 @@ def test_a_checkpoint_of_another_toolkit_is_refused_in_one_line(toolkit, tmp_pat
         ("translate", ["run=/nowhere"], "run=/nowhere: no such folder or checkpoint"),
         ("evaluate", ["run=a", "test=long"], "test=long: no such key. Fix: data.test=long"),
         ("evaluate", ["runs=/a/b"], r"runs=/a/b: must be a list. Fix: 'runs=\[FOLDER,FOLDER\]', or run=/a/b for one"),
+        ("translate", ["runs=[a,seed=1]"], r"runs: seed=1: no such folder; a comma cuts a name without quotes. Fix: "),
         ("evaluate", ["run=a", "average=logs"], r"average=logs: applies only to several runs. .*'runs=\[FOLDER,F"),
         ("evaluate", ["run=a", "runs=[b,c]"], "run=a: runs= is given too. Fix: leave out one of them"),
         ("evaluate", ["as_json=yess"], "as_json=yess: must be true or false; the default is false"),
