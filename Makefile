@@ -29,7 +29,7 @@ lint: .venv/installed
 	else echo "nmt/web is not checked, because Prettier is not installed. Fix: npm install --global prettier"; fi
 
 site: .venv/installed
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo "The site: .cache/site/index.html"
 
 results: .venv/installed

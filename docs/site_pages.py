@@ -8,7 +8,6 @@ docstrings. Equations are LaTeX, which GitHub typesets:
 import html
 import inspect
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,12 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from nmt.api.compared_runs import ComparedRuns, compare
+from nmt.api.loaded_model import Model, load
+from nmt.api.translations import Translation
+from nmt.config.key_list import read_keys
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from nmt.api.compared_runs import ComparedRuns, compare  # noqa: E402
-from nmt.api.loaded_model import Model, load  # noqa: E402
-from nmt.api.translations import Translation  # noqa: E402
-from nmt.config.key_list import read_keys  # noqa: E402
-
 EQUATION = re.compile(
     r'<pre><code class="language-math">(?P<block>.*?)</code></pre>|\$<code>(?P<inline>.*?)</code>\$', re.S
 )

@@ -86,7 +86,7 @@ def evaluate_in_turn(runs: list[str], settings: DictConfig, data_overrides: list
         from nmt.evaluation.comet import make_comet_command
         from nmt.translate.loading import check_settings
 
-    tasks = {(): partial(evaluate_test_set, indent=None), ("comet", "comet_model"): print_comet}
+    tasks = {(): partial(evaluate_test_set, indent=None), COMET: print_comet}
     if keys not in tasks or settings.output is not None:
         given = "output" if keys in tasks else keys[0]
         raise ConfigurationError(f"{given}={settings[given]}: is of one run, and {len(runs)} are given. Fix: name one")
@@ -190,6 +190,7 @@ def print_hypothesis_scores(settings: DictConfig, _: list[str]) -> None:
     print_scores(score_hypotheses(settings), settings.as_json)
 
 
+COMET = ("comet", "comet_model")
 TASKS = {  # keys that start a task; without any of them a test set is evaluated
     (): evaluate_test_set,
     ("score",): print_pair_scores,
@@ -197,7 +198,7 @@ TASKS = {  # keys that start a task; without any of them a test set is evaluated
     ("links", "gold"): print_link_scores,
     ("hypotheses", "reference"): print_hypothesis_scores,
     ("export", "push"): share_model,
-    ("comet", "comet_model"): print_comet,
+    COMET: print_comet,
 }
 
 

@@ -35,7 +35,9 @@ def make_comet_command(settings: DictConfig) -> list[str]:
     if settings.output is not None:
         raise ConfigurationError(f"output={settings.output}: has no effect with comet=. Fix: leave it out")
     if settings.device not in GPUS:
-        raise ConfigurationError(f"device={settings.device}: comet= takes {', '.join(GPUS)}")
+        raise ConfigurationError(
+            f"device={settings.device}: comet= takes {', '.join(GPUS)}. Fix: CUDA_VISIBLE_DEVICES names the GPU"
+        )
     program = shutil.which(str(settings.comet))
     if program is None:
         raise ConfigurationError(f"comet={settings.comet}: no such program. Fix: {INSTALL}")
