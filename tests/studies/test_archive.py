@@ -19,6 +19,7 @@ from nmt.runs.trained_model import TrainedRun
 from nmt.runs.training_folder import put_aside
 from nmt.system.safe_files import UnreadableError
 from nmt.training.resume import CompletedAlreadyError, find_earlier_training
+from studies import archive
 from studies.archive import RUNS, Archive, keep_runs, restore_runs
 
 LINES = pairs(30)
@@ -278,3 +279,7 @@ def test_training_in_a_restored_run_is_refused_as_completed(sweep):
 def write_summary(folder: Path, **changes) -> None:
     path = folder / "summary.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_sums_of_weights_are_kept_with_three_decimals_and_counts_as_they_are():
+    assert archive._round_counts("13 11 1 1 11.9948 11 1.00233 0.999999") == "13 11 1 1 11.995 11 1.002 1"
