@@ -35,8 +35,8 @@ def read_arguments(
     """
     usage = usage.replace(f"python {command}.py", name_command(command)).strip()
     exit_after_help(arguments, f"{usage}\n\nAll keys with their defaults:\n\n{describe_keys(command)}")
-    # without the + of a new test set, which train.py takes too
-    arguments = [expand_home(re.sub(r"^\++(?=data\.)", "", argument)) for argument in arguments]
+    # without the + of a new key, which train.py takes too
+    arguments = [expand_home(argument.lstrip("+")) for argument in arguments]
     defaults = load_defaults(command)
     OmegaConf.set_struct(defaults, True)
     for argument in arguments:
@@ -65,6 +65,8 @@ def read_arguments(
 
 def _explain_plain(argument: str) -> str:
     """Explain a plain argument that is no run."""
+    if re.match(r"~\w", argument):
+        return f"{argument}: only train.py can leave out a part. Fix: leave out this argument"
     if os.path.isfile(argument):
         return f"{argument}: is a file, not a run. Fix: name a run's folder or a .ckpt file, or write KEY={argument}"
     fix = "Fix: name the folder of a run, or write KEY=VALUE; --help explains the keys"

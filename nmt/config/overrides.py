@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.diff import override_key
@@ -101,8 +102,8 @@ def read_overrides() -> tuple[str, ...]:
 
 
 def read_dotlist(arguments: Iterable[str]) -> DictConfig:
-    """Return the settings of KEY=VALUE arguments; values are YAML, except paths, which are taken as typed."""
-    settings = OmegaConf.create()
+    """Return the settings of KEY=VALUE arguments, in Hydra's grammar, except paths, which are taken as typed."""
+    settings, parser = OmegaConf.create(), OverridesParser.create()
     for argument in arguments:
         key, _, text = argument.partition("=")
         name = _shorten_key(key)
@@ -112,7 +113,10 @@ def read_dotlist(arguments: Iterable[str]) -> DictConfig:
         elif name in PATHS | LISTS_OF_PATHS and not is_mapping:
             OmegaConf.update(settings, key, read_path(text))
         else:
-            settings.merge_with_dotlist([argument])
+            (override,) = parser.parse_overrides([argument])
+            if override.is_sweep_override():
+                raise ConfigurationError(f"{argument}: several values. Fix: write a list as {key}=[{text}]")
+            OmegaConf.update(settings, key, override.value())
     return settings
 
 

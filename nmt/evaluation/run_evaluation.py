@@ -13,7 +13,7 @@ from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
 from nmt.evaluation.attention_alignment import AlignmentScores, score_forced_alignments
 from nmt.evaluation.bleu import bleu_metric, warn_of_low_bleu
-from nmt.evaluation.evaluation_folder import choose_folder, keep_other_settings
+from nmt.evaluation.evaluation_folder import choose_folder, keep_other_text
 from nmt.evaluation.forced_scoring import reference_perplexity
 from nmt.evaluation.mechanism import compute_figures, count_gold_links
 from nmt.evaluation.result_files import write_results
@@ -73,7 +73,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
         unknown = settings.unknown or runs[0].unknown
         replace_unknown = make_replacer(runs[0], unknown, data_overrides)
     how = _describe_settings(runs, search, settings, unknown)
-    folder = choose_folder(runs, settings, test.name, how)
+    folder = choose_folder(runs, settings, test.name, how, data_overrides)
     if folder.is_symlink():  # a run from somebody else must not choose where files are replaced
         raise ConfigurationError(f"{folder}: is a link to another folder. Fix: output=FOLDER writes the results there")
     check_writable(folder, str(folder), ". Fix: output=FOLDER writes the results elsewhere")
@@ -99,7 +99,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
         "alignment_counts": _format_rows(alignments.counts) if alignments else None,
     }
     figures = _describe_mechanism(test, translated, settings)
-    keep_other_settings(folder, test.name, how, runs[0])
+    keep_other_text(folder, test.name, data_overrides, runs[0])
     write_results(folder, test, translated, alignments, scores, figures, heatmaps=heatmaps)
     warn_of_low_bleu(test.name, scores["scores"]["bleu"]["score"])
     return Evaluation(test, translated, scores, folder)

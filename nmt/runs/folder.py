@@ -113,7 +113,7 @@ def is_scored(folder: Path, test: str | None, unknown: str, search: Mapping[str,
     """Return whether a run's best weights were scored on a test set, so that it need not be done again.
 
     In TEST/ scores of an ensemble or of any search count, because earlier versions kept every search there. In
-    TEST,KEY=VALUE/ those of this search count. Scores of another text under the test set's name do not count.
+    TEST,KEY=VALUE/ those of this search count. Scores of another text or of another counting of BLEU do not.
     """
     name = name_of_test(test)
     return any(
@@ -125,7 +125,8 @@ def is_scored(folder: Path, test: str | None, unknown: str, search: Mapping[str,
 def _are_current(folder: Path, evaluation: str, test: str | None, unknown: str, search: Mapping[str, Any]) -> bool:
     try:
         scores = read_json(inside(folder, f"{evaluation}/{SCORES}"))
-        is_other_text = changes_of_test(test, scores.get("data_overrides", []))
+        overrides = scores.get("data_overrides", [])
+        is_other_text = changes_of_test(test, overrides) or any(key.startswith("data.score.") for key in overrides)
         is_this_search = all(scores["search"].get(key) == value for key, value in search.items())
         is_current = not _has_newer_weights(folder, scores.get("members"))
         return scores["unknown"] == unknown and is_this_search and not is_other_text and is_current
@@ -133,9 +134,14 @@ def _are_current(folder: Path, evaluation: str, test: str | None, unknown: str, 
         return False
 
 
+def section_of_test(test: str | None) -> str:
+    """Return the key of a test set's files."""
+    return "data.valid" if name_of_test(test) == "valid" else f"data.tests.{test}"
+
+
 def changes_of_test(test: str | None, data_overrides: Iterable[str]) -> list[str]:
     """Return the `data.` overrides of evaluate.py that change the sentences or references of a test set."""
-    section = f"data.tests.{test}" if name_of_test(test) != "valid" else "data.valid"
+    section = section_of_test(test)
     alignments = [f"{section}.alignments{part}" for part in ("", "_base", "_words")]
     return [
         override

@@ -63,8 +63,8 @@ class TranslationSamples(Callback):
             hypotheses = add_traces(pl_module.model, *source, hypotheses, aligned_word)
             self.hypotheses |= {numbers[row]: hypothesis for row, hypothesis in zip(rows, hypotheses, strict=True)}
 
-    def on_validation_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
-        """Gather the sentences from all ranks and give them to the loggers of the first."""
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
+        """Gather the sentences from all ranks and give them to the loggers of the first, before the scores."""
         if trainer.sanity_checking:
             return
         loggers = trainer.loggers if trainer.is_global_zero else ()  # other ranks have dummies that accept anything
@@ -109,13 +109,13 @@ def _write_beside_metrics(logger: CsvLogger, samples: list[Sample], step: int) -
 
 
 def _write_to_wandb(logger: Logger, samples: list[Sample], step: int) -> None:
-    """Log all samples of a validation as one row."""
+    """Log all samples of a validation in the row that its scores complete."""
     from wandb import Image, Table
 
     values = {"valid/translations": Table(TABLE_COLUMNS, [one.texts for one in samples])}
     for number, sample in enumerate(samples):  # one key each, because W&B shows the images of a list at one size
         values |= {f"valid/{name}_{number}": Image(image) for name, image in _images(sample)}
-    logger.log_metrics(values, step)
+    logger.experiment.log(values, commit=False)
 
 
 def _write_to_tensorboard(logger: Logger, samples: list[Sample], step: int) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import OverrideParseException
 from omegaconf import OmegaConf
 
 from nmt.config.overrides import expand_home, prepare_arguments, read_dotlist
@@ -77,8 +78,15 @@ def test_a_list_of_paths_has_commas_between_them(text, paths):
     assert read_dotlist([f"data.tests.news.references={text}"])["data"]["tests"]["news"]["references"] == paths
 
 
-def test_values_that_are_no_paths_are_yaml():
+def test_other_values_are_in_hydras_grammar():
     of_data = ["data.source={language: de}", "data.tests.a.alignments_base=0"]
     given = read_dotlist(["beam=3", "weights=[2,1]", "alignments=true", *of_data])
     data = {"source": {"language": "de"}, "tests": {"a": {"alignments_base": 0}}}
     assert given == {"beam": 3, "weights": [2, 1], "alignments": True, "data": data}
+    assert read_dotlist(["prefix='a, b=c'", "threads=null"]) == {"prefix": "a, b=c", "threads": None}
+    with pytest.raises(
+        ConfigurationError, match=r"^weights=2,1: several values. Fix: write a list as weights=\[2,1\]$"
+    ):
+        read_dotlist(["weights=2,1"])
+    with pytest.raises(OverrideParseException, match="no viable alternative at input"):
+        read_dotlist(["weights=[2,1"])

@@ -12,6 +12,7 @@ import offline_wandb
 import pytest
 import torch
 from commands import ROOT, TWELVE_STEPS, TWO_STEPS, command
+from omegaconf import OmegaConf
 
 
 def test_the_sweep_command_of_the_readme_trains_every_job(tmp_path):
@@ -21,11 +22,32 @@ def test_the_sweep_command_of_the_readme_trains_every_job(tmp_path):
     assert set(runs) == {"attention=additive", "attention=dot", "attention=general"}
     assert {run["status"] for run in runs.values()} == {"completed"}
     assert len({run["parameters"]["total"] for run in runs.values()}) == 3
-    logged = [offline_wandb.read(path.parent)["run"] for path in tmp_path.glob("*/summary.json")]
+    jobs = {path.parent: offline_wandb.read(path.parent) for path in tmp_path.glob("*/summary.json")}
+    logged = [job["run"] for job in jobs.values()]
     assert {run["name"] for run in logged} == set(runs)
     assert {run["group"] for run in logged} == {tmp_path.name}
     assert {tag for run in logged for tag in run["tags"] if tag.startswith("attention=")} == set(runs)
     assert len({run["id"] for run in logged}) == 3
+    for folder, job in jobs.items():
+        check_logged_values(folder, job)
+
+
+def check_logged_values(folder, logged):
+    """Compare what a job gave to W&B with the files in its folder, value by value."""
+    rows = list(csv.DictReader((folder / "metrics.csv").open()))
+    keys = set(rows[0]) - {"epoch", "step", "seconds"}
+    assert keys >= {"valid/loss", "valid/bleu", "valid/perplexity"}
+    for key in keys:
+        values = [float(row[key]) for row in rows if row[key]]
+        assert values, key
+        assert logged["history"][key] == pytest.approx(values), key
+    summary = json.loads((folder / "summary.json").read_text())
+    assert logged["summary"]["valid/bleu"] == {"max": pytest.approx(max(logged["history"]["valid/bleu"]))}
+    assert logged["summary"]["best_step"] == summary["best"]["step"]
+    assert logged["summary"]["parameters"] == summary["parameters"]["total"]
+    assert logged["summary"]["code"] == summary["code"][-1]
+    score = OmegaConf.load(folder / ".hydra" / "config.yaml").attention.score
+    assert logged["config"]["attention"]["score"]["_target_"] == score._target_
 
 
 @pytest.mark.slow

@@ -83,7 +83,8 @@ def test_the_offline_wandb_file_contains_metrics_translations_and_heatmaps(run):
     assert {"train/loss", "valid/perplexity", "train/tokens_per_second", "train/gradient_norm", "lr"} <= set(history)
     assert len(history["valid/translations/_type"]) == 2
     of_validations = [row for row in logged["rows"] if any(key.startswith("valid/") for key in row)]
-    assert len(of_validations) == 4  # of two validations: the scores, and all tables and pictures
+    assert len(of_validations) == 2  # each with its scores, its table and its pictures
+    assert all({"valid/bleu", "valid/translations/_type", "trainer/global_step"} <= row for row in of_validations)
     summary = logged["summary"]
     assert summary["valid/bleu"] == {"max": pytest.approx(max(float(row["valid/bleu"]) for row in rows))}
     assert summary["valid/loss"] == {"min": pytest.approx(min(float(row["valid/loss"]) for row in rows))}
@@ -176,17 +177,17 @@ def test_evaluating_the_validation_set_repeats_the_scores_of_training(run):
 def test_evaluation_shows_translations_with_their_alignments(run):
     done = command("evaluate", f"run={run}", "show=2", "data.tests.test.count=5")
     assert done.stdout.count("reference    ") == done.stdout.count("alignment    ") == 2
-    assert (run / "test" / "alignment_1.png").read_bytes().startswith(b"\x89PNG")
+    assert (run / "test,count=5" / "alignment_1.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_an_evaluation_keeps_traces_and_figures_of_the_mechanism(tmp_path):
     command("train", *TWO_STEPS, "attention=coverage_fertility", f"hydra.run.dir={tmp_path}")
     command("evaluate", f"run={tmp_path}", "mechanism=true", "data.tests.test.count=5")
-    figures = json.loads((tmp_path / "test" / "mechanism.json").read_text())["traces"]
+    figures = json.loads((tmp_path / "test,count=5" / "mechanism.json").read_text())["traces"]
     assert {name: one["kind"] for name, one in figures.items()} == {"coverage": "map", "fertility": "numbers"}
     assert sum(one["count"] for one in figures["fertility"]["by_gold_links"]) > 0
-    assert (tmp_path / "test" / "mechanism.html").is_file()
-    alignments, traces = (np.load(tmp_path / "test" / f"{name}.npz") for name in ("alignments", "traces"))
+    assert (tmp_path / "test,count=5" / "mechanism.html").is_file()
+    alignments, traces = (np.load(tmp_path / "test,count=5" / f"{name}.npz") for name in ("alignments", "traces"))
     assert len(alignments) == 5
     for number, weights in alignments.items():
         assert traces[f"coverage/{number}"].shape == traces[f"fertility/{number}"].shape == weights.shape
@@ -197,7 +198,7 @@ def test_an_evaluation_keeps_traces_and_figures_of_the_mechanism(tmp_path):
 def test_scores_are_written_last_and_every_file_is_atomic(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     keys = {"run": str(run), "output": 2024, "device": "cpu", "show": 0}  # KEY=VALUE parses 2024 as a number
-    settings, folder = OmegaConf.merge(load_defaults("evaluate"), keys), tmp_path / "2024" / "test"
+    settings, folder = OmegaConf.merge(load_defaults("evaluate"), keys), tmp_path / "2024" / "test,count=2"
     alignments = folder / "alignments.npz"
     alignments.mkdir(parents=True)  # a folder of this name blocks the write
     with pytest.raises(IsADirectoryError):
@@ -388,7 +389,7 @@ def test_several_runs_translate_and_are_scored_as_an_ensemble(run, tmp_path):
     shared = ("data.tests.test.count=20", "beam=2", "as_json=true")
     scores = json.loads(command("evaluate", twice, f"output={tmp_path}/both", *shared).stdout)
     assert [member["checkpoint"] for member in scores["members"]] == ["best.ckpt", "last.ckpt"]
-    assert json.loads((tmp_path / "both/test/scores.json").read_text()) == scores
+    assert json.loads((tmp_path / "both/test,beam=2,count=20/scores.json").read_text()) == scores
     alone = json.loads(command("evaluate", f"run={run}", *shared).stdout)["scores"]
     same = json.loads(command("evaluate", f"runs=[{run},{run}]", f"output={tmp_path}/same", *shared).stdout)["scores"]
     assert same["bleu"]["score"] == pytest.approx(alone["bleu"]["score"])

@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from nmt.config.schema import load_defaults
-from nmt.evaluation.evaluation_folder import choose_folder, keep_other_settings, name_evaluation
+from nmt.evaluation.evaluation_folder import choose_folder, keep_other_text, name_evaluation
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
 
 RUN = SimpleNamespace(
@@ -18,6 +18,9 @@ RUN = SimpleNamespace(
     search={"beam": 10, "length_penalty": 0.0},
     unknown="translate",
     default_checkpoint="best.ckpt",
+    config=OmegaConf.create(
+        {"data": {"tests": {"test": {"source": "a.de", "count": 5}}, "score": {"tokenize": "13a"}}}
+    ),
 )
 
 
@@ -42,33 +45,63 @@ def how(checkpoint="best.ckpt", search=None, **settings):
     ],
 )  # fmt: skip
 def test_the_folder_names_each_setting_that_is_not_the_runs_own(settings, name):
-    assert name_evaluation("test", how(**settings), RUN) == name
+    assert name_evaluation("test", how(**settings), [], RUN) == name
+
+
+@pytest.mark.parametrize(
+    ("test", "overrides", "name"),
+    [
+        ("test", ["data.tests.test.count=20"], "test,count=20"),
+        ("test", ["data.tests.test.count=5", "data.tests.test.source=a.de"], "test"),  # as in training
+        ("test", ["data.tests.test={count: 20}"], "test,count=20"),
+        ("test", ["data.tests.test.source=b/c.de"], "test,source=b.c.de"),
+        ("test", ["data.tests.test.alignments=b.links", "data.dir=b", "data.tests.other.count=3"], "test"),
+        ("test", ["data.score.lowercase=true"], "test,score.lowercase=true"),
+        ("news", ["data.tests.news.source=b.de", "data.tests.news.count=20"], "news"),
+        ("news", ["data.tests.news.source=b.de", "data.score.tokenize=char"], "news,score.tokenize=char"),
+    ],
+)  # fmt: skip
+def test_the_folder_names_each_change_of_the_text_and_of_bleu(test, overrides, name):
+    assert name_evaluation(test, how(), overrides, RUN) == name
 
 
 def test_results_are_in_the_run_in_a_named_folder_or_in_that_of_the_ensemble():
     settings = load_defaults("evaluate")
     wide = how(search={"beam": 12})
-    assert choose_folder([RUN], settings, "test", wide) == Path("a/run/test,beam=12")
+    assert choose_folder([RUN], settings, "test", wide, []) == Path("a/run/test,beam=12")
     elsewhere = OmegaConf.merge(settings, {"output": "there"})
-    assert choose_folder([RUN], elsewhere, "test", wide) == Path("there/test")
-    ensemble = choose_folder([RUN, RUN], settings, "test", wide)
+    assert choose_folder([RUN], elsewhere, "test", wide, []) == Path("there/test,beam=12")
+    ensemble = choose_folder([RUN, RUN], settings, "test", wide, [])
     assert (ensemble.parent.parent, ensemble.name) == (Path("outputs/ensembles"), "test,beam=12")
 
 
-def test_scores_of_other_settings_are_renamed_before_a_folder_is_replaced(tmp_path, caplog):
+def test_scores_of_another_text_of_the_same_name_are_renamed_before_a_folder_is_replaced(tmp_path, caplog):
+    folder = tmp_path / "news"
+    folder.mkdir()
+    before = ["data.tests.news.source=b.de", "data.tests.news.target=b.en", "data.dir=x"]
+    (folder / "scores.json").write_text(json.dumps({"data_overrides": before}))
+    keep_other_text(folder, "news", [*before, "data.tests.news.alignments=b.links"], RUN)
+    assert [path.name for path in tmp_path.iterdir()] == ["news"]  # the text is the same
+    keep_other_text(folder, "news", ["data.tests.news.source=c.de"], RUN)
+    assert [path.name for path in tmp_path.iterdir()] == ["news,source=b.de,target=b.en"]
+    assert caplog.messages == [
+        f"{folder}: the scores there are of another text; they are now in {folder},source=b.de,target=b.en"
+    ]
+    keep_other_text(folder, "news", [], RUN)  # there is no folder
+
+
+def test_the_runs_own_test_set_is_not_renamed(tmp_path):
     folder = tmp_path / "test"
     folder.mkdir()
-    (folder / "scores.json").write_text(json.dumps(how(search={"beam": 5})))
-    keep_other_settings(folder, "test", how(search={"beam": 5}), RUN)
-    assert [path.name for path in tmp_path.iterdir()] == ["test"]  # the settings are the same
-    keep_other_settings(folder, "test", how(), RUN)
-    assert [path.name for path in tmp_path.iterdir()] == ["test,beam=5"]
-    assert caplog.messages == [f"{folder}: the scores there are of other settings; they are now in {folder},beam=5"]
-    keep_other_settings(folder, "test", how(), RUN)  # there is no folder
+    (folder / "scores.json").write_text(json.dumps({"data_overrides": ["data.tests.test.count=5"]}))
+    keep_other_text(folder, "test", [], RUN)
+    assert folder.is_dir()
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"search": 3}', '{"members": "x", "search": {"beam": {}}}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"search": 3}', '{"data_overrides": [3]}', '{"data_overrides": {"a": 1}}']
+)
 def test_damaged_scores_stop_no_evaluation(tmp_path, text):
-    (tmp_path / "test").mkdir()
-    (tmp_path / "test" / "scores.json").write_text(text)
-    keep_other_settings(tmp_path / "test", "test", how(), RUN)
+    (tmp_path / "news").mkdir()
+    (tmp_path / "news" / "scores.json").write_text(text)
+    keep_other_text(tmp_path / "news", "news", [], RUN)

@@ -19,6 +19,7 @@ def settings(tmp_path, monkeypatch):
     data = SimpleNamespace(score={"tokenize": "13a", "lowercase": False})
     run = SimpleNamespace(folder=tmp_path / "run", data=lambda data_overrides: data, search={}, unknown="keep")
     run.checkpoint, run.step = tmp_path / "run" / "checkpoints" / "best.ckpt", 7
+    run.default_checkpoint, run.config = "best.ckpt", OmegaConf.create({"data": {}})
     monkeypatch.setattr(run_evaluation, "load_translator", lambda settings: ([run], None))
     monkeypatch.setattr(
         run_evaluation, "read_test_set", lambda data: test_set.TestSet("test", [], [[]], None, 0, "text")

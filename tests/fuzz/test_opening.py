@@ -535,10 +535,11 @@ def test_a_word_table_is_not_learned_from_files_of_the_user(checkpoint, tmp_path
 def test_results_are_not_written_through_a_link(trained, tmp_path, capsys, monkeypatch):
     shutil.copytree(trained, tmp_path / "run")
     (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "run" / "test").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "run" / "test,count=2").symlink_to(tmp_path / "elsewhere")
     arguments = (f"run={tmp_path}/run", "data.tests.test.count=2")
     status, stderr = answer("evaluate", *arguments, capture=capsys, monkeypatch=monkeypatch)
-    message = f"error: {tmp_path}/run/test: is a link to another folder. Fix: output=FOLDER writes the results there"
+    folder = f"{tmp_path}/run/test,count=2"
+    message = f"error: {folder}: is a link to another folder. Fix: output=FOLDER writes the results there"
     assert (status, stderr.strip()) == (1, message)
     assert not list((tmp_path / "elsewhere").iterdir())
 

@@ -78,7 +78,7 @@ def test_results_do_not_go_to_the_cache(published, tmp_path, capsys, monkeypatch
     keys = ("data.tests.test.count=2", "beam=1", "show=0", "matmul_precision=highest")
     status, stderr = answer("evaluate", f"run=hf:{MODEL}", *keys, capture=capsys, monkeypatch=monkeypatch)
     assert status == 0, stderr
-    assert (tmp_path / "outputs" / "hub" / MODEL / "test,beam=1" / "scores.json").is_file()
+    assert (tmp_path / "outputs" / "hub" / MODEL / "test,beam=1,count=2" / "scores.json").is_file()
 
 
 @pytest.mark.parametrize(

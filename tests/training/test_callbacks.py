@@ -82,7 +82,7 @@ def test_all_ranks_stop_together(sweep, monkeypatch):
 
 def test_samples_are_made_only_for_loggers_that_show_them():
     trainer = trainer_with(SimpleNamespace(experiment=None))
-    TranslationSamples().on_validation_end(trainer, SimpleNamespace(device=None))  # nothing is asked of it
+    TranslationSamples().on_validation_epoch_end(trainer, SimpleNamespace(device=None))  # nothing is asked of it
 
 
 SAMPLES = "nmt.training.translation_samples"
@@ -95,7 +95,7 @@ def validated(samples, trainer, translated, **module):
     for numbers in ([7, 0], [2]):
         batch = batch_of([[4, 5]] * len(numbers), [[4]] * len(numbers))
         samples.on_validation_batch_end(trainer, module, None, replace(batch, sentences=torch.tensor(numbers)), 0)
-    samples.on_validation_end(trainer, module)
+    samples.on_validation_epoch_end(trainer, module)
 
 
 def trainer_with(logger):
@@ -132,7 +132,8 @@ def test_samples_of_the_last_validation_lie_beside_the_metrics(tmp_path, monkeyp
 def test_the_first_samples_have_a_picture_of_each_trace(monkeypatch):
     pictures, model = {}, composed("attention=coverage_fertility", "attention/window=local_p", "memory=buffer")
     logger = WandbLogger.__new__(WandbLogger)  # without a run
-    monkeypatch.setattr(logger, "log_metrics", lambda values, step: pictures.update(values), raising=False)
+    run = SimpleNamespace(log=lambda values, commit: pictures.update(values))
+    monkeypatch.setattr(WandbLogger, "experiment", run)
     vocabulary = SimpleNamespace(pieces=lambda words: [f"w{word}" for word in words])
     language = SimpleNamespace(vocabulary=vocabulary, words=lambda words: "a b")
     prepared = SimpleNamespace(
