@@ -7,11 +7,13 @@ docstrings. Equations are LaTeX, which GitHub typesets:
 
 import html
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -19,6 +21,7 @@ from mkdocs.structure.files import File, Files
 from nmt.api.compared_runs import ComparedRuns, compare
 from nmt.api.loaded_model import Model, load
 from nmt.api.translations import Translation
+from nmt.config.diff import flatten_settings
 from nmt.config.key_list import read_keys
 
 ROOT = Path(__file__).parents[1]
@@ -54,21 +57,67 @@ def _typeset(equation: re.Match) -> str:
 def describe_keys() -> Iterator[str]:
     """Yield the lines of a page with every key of conf/, its default and its comment."""
     yield "# Every key\n\nThe files of `conf/`, a table each. A group's choice comes with the keys of its file.\n"
-    for path in sorted((ROOT / "conf").rglob("*.yaml"), key=lambda path: (len(path.parts), path)):
-        name = path.relative_to(ROOT / "conf").as_posix()
-        if name.startswith(("experiment/", "table/", "hydra/")):  # they set keys of other files
-            continue
-        rows = list(_read_rows(path.read_text(encoding="utf-8")))
-        if rows:
-            yield f"\n## {name}\n\n| key | default | meaning |\n|---|---|---|"
+    files = {path.relative_to(ROOT / "conf").as_posix(): path.read_text(encoding="utf-8") for path in list_files()}
+    comments = read_comments(files)
+    for name, text in files.items():
+        if rows := list(read_rows(name, text, comments)):
+            yield f"\n## {name}\n\n{read_header(text)}\n\n| key | default | meaning |\n|---|---|---|"
             yield from (f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows)
 
 
-def _read_rows(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield key, default and comment of each key that has one of both; names with a _ are Hydra's."""
+def list_files() -> list[Path]:
+    """Return the files of conf/ with keys of their own; recipes and tables set keys of other files."""
+    files = sorted((ROOT / "conf").rglob("*.yaml"), key=lambda path: (len(path.parts), path))
+    others = ("experiment", "table", "hydra/help", "hydra/hydra_logging", "hydra/job_logging")
+    return [path for path in files if not any(path.is_relative_to(ROOT / "conf" / folder) for folder in others)]
+
+
+def read_header(text: str) -> str:
+    """Return the comment at the beginning of a file as lines of code, because it may hold equations and commands."""
+    header = re.match(r"(?:# @package.*\n)?((?:#.*\n)*)", text)[1]
+    return re.sub("^# ?", "    ", header, flags=re.M).rstrip()
+
+
+def read_comments(files: dict[str, str]) -> dict[tuple[str, str], str]:
+    """Return the comment of each key by its group of files, by its full name and by the last part of it."""
+    comments: dict[tuple[str, str], str] = {}
+    for name, text in files.items():
+        for key, _, comment in flatten_keys(text):
+            for part in (key, key.rpartition(".")[2]) if comment else ():
+                comments.setdefault((find_group(name), part), comment)
+                comments.setdefault(("", part), comment)
+    return comments
+
+
+def find_group(name: str) -> str:
+    """Return the folder of a file in conf/."""
+    return name.rpartition("/")[0]
+
+
+def read_rows(name: str, text: str, comments: dict[tuple[str, str], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield key, default and meaning of each key; names with a _ are Hydra's."""
+    for key, default, comment in flatten_keys(text):
+        first, _, rest = key.partition(".")
+        last = key.rpartition(".")[2]
+        if last.startswith("_") or not (default or comment):
+            continue
+        group = find_group(name)
+        places = ((group, key), (first, rest), (group, last), ("", key), ("", last))
+        others = [comments[place] for place in places if place in comments]
+        same = re.fullmatch(r"\$\{([\w.]+)\}", default)
+        meaning = comment or (f"as `{same[1]}`" if same else next(iter(others), ""))
+        yield f"`{key}`", f"`{default}`" if default else "", meaning
+
+
+def flatten_keys(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the keys of a file; those of settings in one line, {split: test, count: 8}, one by one."""
     for key, default, comment in read_keys(text):
-        if (default or comment) and not key.rpartition(".")[2].startswith("_"):
-            yield f"`{key}`", f"`{default}`" if default else "", comment
+        if default.startswith("{") and "_target_" not in default:
+            leaves = flatten_settings(yaml.safe_load(default))
+            for name, value in leaves.items():
+                yield f"{key}.{name}", json.dumps(value, ensure_ascii=False), comment if len(leaves) == 1 else ""
+        else:
+            yield key, default, comment
 
 
 def describe_interface() -> Iterator[str]:

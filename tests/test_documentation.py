@@ -107,6 +107,9 @@ def test_the_site_has_every_key_and_typeset_equations(site):
     for name in ("search", "evaluate", "translate", "compare", "align"):
         keys = OmegaConf.load(ROOT / "conf" / f"{name}.yaml").keys() - {"defaults"}
         assert [key for key in keys if f"<code>{key}</code>" not in page] == []
+    rows = re.findall(r"<tr>\s*<td><code>(.*?)</code></td>\s*<td>.*?</td>\s*<td>(.*?)</td>", page)
+    assert len(rows) > 500
+    assert [key for key, meaning in rows if not meaning] == []
     interface = (site / "api.html").read_text(encoding="utf-8")
     for entry in (Model, Translation, ComparedRuns):
         public = [name for name, member in inspect.getmembers(entry, inspect.isfunction) if not name.startswith("_")]
