@@ -5,9 +5,9 @@ This needs Chromium, the runs of tutorial.md (multirun/captions), and those of a
     python -m studies restore toy
     python docs/pictures.py
 
-live.png is of a small sweep, which this program trains for it: `python docs/pictures.py live` makes this picture alone.
-NAME.png is light and NAME_dark.png is dark. growth.png is made by benchmarks/growth.py.
-compare_sentences.png, inside.png and page.png are of other runs, which are not kept.
+Some pictures are of runs that this program trains: `python docs/pictures.py demo` makes compare_sentences.png,
+page.png and inside.png, and `python docs/pictures.py live` makes live.png. NAME.png is light and NAME_dark.png is dark.
+growth.png is made by benchmarks/growth.py.
 """
 
 import io
@@ -29,7 +29,14 @@ sys.path.insert(0, str(ROOT))
 from nmt import compare  # noqa: E402, because the line above says where it is
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-STUDY, TUTORIAL = ROOT / "multirun/toy", ROOT / "multirun/captions"
+STUDY, TUTORIAL, DEMO = (ROOT / "multirun" / name for name in ("toy", "captions", "pictures"))
+PARTS = {  # of the runs that show sentences
+    "general": "decoder=luong attention=general",
+    "local_p": "decoder=luong attention=local_p",
+    "fertility": "attention=coverage_fertility",
+    "memory": "decoder=feedback memory=buffer attention/window=local_p",
+}
+SENTENCE = "Gurcu pu ma ma nibi papa me neba ?"
 HALF = re.compile(r"^(2[5-9]|3)\d+ of 500 steps")
 MOST_HOURS = 2  # that the small sweep may take
 CAPTION = "Eine Frau in einem roten Kleid sitzt auf einer Bank und liest ein Buch."
@@ -40,10 +47,16 @@ def main() -> None:
     path = next(filter(None, map(shutil.which, BROWSERS)))
     with sync_playwright() as started, TemporaryDirectory() as folder:
         browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        if sys.argv[1:] != ["live"]:
+        chosen = sys.argv[1:] or ["study", "demo", "live"]
+        if "study" in chosen:
             draw_comparisons(browser, Path(folder))
             draw_translations(browser)
-        draw_sweep(browser, Path(folder) / "live")
+        if "demo" in chosen:
+            train_demo()
+            draw_sentences(browser, Path(folder))
+            draw_pages(browser)
+        if "live" in chosen:
+            draw_sweep(browser, Path(folder) / "live")
         browser.close()
 
 
@@ -77,6 +90,45 @@ def draw_translations(browser: Browser) -> None:
             shown.click("#go")
             for name, part in {"tutorial_traces": ".columns", "alignment": ".heatmap"}.items():
                 save(shown.locator(part).first.screenshot(), f"{name}{suffix}")
+
+
+def train_demo() -> None:
+    """Train and score a run of the toy language with each of some parts; those that are there already are kept."""
+    for name, parts in PARTS.items():
+        settings = ["experiment=demo", "score_test=true", "threads=1", "logger=none", *parts.split()]
+        command = [sys.executable, str(ROOT / "train.py"), *settings, f"hydra.run.dir={DEMO / name}"]
+        subprocess.run(command, cwd=ROOT, check=True)
+
+
+def draw_sentences(browser: Browser, folder: Path) -> None:
+    """Draw the sentences of a comparison's page, one of them with its alignments."""
+    runs = [DEMO / name for name in ("general", "local_p")]
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(compare(runs, baseline="general").save(folder / "sentences.html").as_uri())
+    sentence = page.locator("article").nth(2)
+    sentence.get_by_role("button", name="Alignments").click()
+    sentence.locator(".heatmap").nth(3).wait_for()
+    top, bottom = page.locator("h2", has_text="Sentences").bounding_box(), sentence.bounding_box()
+    height = bottom["y"] + bottom["height"] - top["y"] + 20
+    clip = {"x": 0, "y": top["y"] - 10, "width": 1280, "height": height}
+    save(page.screenshot(full_page=True, clip=clip), "compare_sentences")
+
+
+def draw_pages(browser: Browser) -> None:
+    """Draw the page of translate.py with two runs, and the traces of two others."""
+    for runs, traces, name in (("general", "local_p"), False, "page"), (("fertility", "memory"), True, "inside"):
+        names = ",".join(f"'{DEMO / run}'" for run in runs)
+        with serve("translate", f"runs=[{names}]") as address:
+            page = browser.new_page(viewport={"width": 1400, "height": 900})
+            page.goto(address)
+            page.wait_for_selector("input[name=run]")
+            page.set_checked("#traces", traces)
+            page.fill("#text", SENTENCE)
+            page.click("#go")
+            page.locator(".heatmap").nth(1).wait_for()
+            shown = page.locator(".columns").first if traces else page
+            save(shown.screenshot() if traces else page.screenshot(full_page=True), name)
+            page.close()
 
 
 def draw_sweep(browser: Browser, folder: Path) -> None:

@@ -132,6 +132,25 @@ def test_search_works_from_the_disk_without_a_network(site, browser):
     assert [url for url in requests if url.startswith("http")] == []
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("the site")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1400])
+def test_pages_fit_narrow_and_wide_windows_in_light_and_dark(site, browser, width, scheme):
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    for name in ("index", "tutorial", "mechanisms", "concepts", "keys", "results/multi30k_ende"):
+        page.goto((site / f"{name}.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        shown = page.locator("article img").filter(visible=True)
+        assert shown.evaluate_all("images => images.every(image => image.naturalWidth > 0)"), name
+        background, text = (
+            sum(map(int, re.findall(r"\d+", page.evaluate(f"getComputedStyle(document.body)['{what}']"))[:3]))
+            for what in ("background-color", "color")
+        )
+        assert (background < 200 < text) if scheme == "dark" else (text < 500 < background), name
+    page.close()
+
+
 SHELLS = ("", "sh", "bash")
 OTHER_PROGRAMS = {
     ".", "apptainer", "awk", "cd", "comet/bin/comet-score", "cp", "export", "for", "jq", "mkdir", "paste", "pip",
