@@ -11,12 +11,13 @@ import time
 import pytest
 from commands import ROOT
 from compositions import configured
+from omegaconf import OmegaConf
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacremoses import MosesTokenizer
 
 from nmt.data.parallel_text import SentencePair, Sides
 from nmt.data.preprocess_pool import PreprocessPool
-from nmt.data.preprocessing import IDEOGRAPHS, Preprocessing, languages_of_country
+from nmt.data.preprocessing import IDEOGRAPHS, Preprocessing, check_languages, languages_of_country
 from nmt.errors import ConfigurationError, DataError
 
 
@@ -31,6 +32,14 @@ def test_without_settings_words_stay_as_they_are():
 @pytest.mark.parametrize(("code", "languages"), [("cz", ["cs"]), ("jp", ["ja"]), ("br", []), ("tr", []), ("quy", [])])
 def test_the_code_of_a_country_leads_to_its_languages(code, languages):
     assert languages_of_country(code) == languages
+
+
+def test_a_language_without_rules_of_moses_is_a_warning(caplog):
+    side = {"tokenizer": "moses", "normalize": False}
+    check_languages(OmegaConf.create({"source": side | {"language": "quy"}, "target": side | {"language": "de"}}))
+    (warning,) = caplog.messages
+    assert warning.startswith("data.source.language=quy: Moses has no rules for it")
+    assert warning.endswith("; the text is split as English")
 
 
 def test_multi30k_is_preprocessed_as_in_its_repository():

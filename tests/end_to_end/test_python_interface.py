@@ -90,6 +90,13 @@ def test_the_leaderboard_has_the_numbers_of_the_tables(run, tmp_path):
     assert json.loads(page.with_suffix(".json").read_text()) == compared.tables
 
 
+def test_the_leaderboard_is_a_list_without_pandas(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)  # as if it were not installed
+    compared = compare([run], resamples=10)
+    (row,), (system,) = compared.leaderboard, compared.tables["systems"]
+    assert (row["system"], row["runs"], row["bleu"]) == (system["system"], 1, system["scores"]["bleu"]["mean"])
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

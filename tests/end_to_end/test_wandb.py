@@ -31,11 +31,14 @@ def digest(path):
 
 def test_artifacts_are_the_data_as_an_input_and_the_best_checkpoint_as_an_output(tmp_path):
     folder = tmp_path / "run"
-    arguments = (*LOGGED, "logger.wandb.artifacts=text", f"data.cache={tmp_path}/cache", f"hydra.run.dir={folder}")
+    scored = ("score_test=true", "data.tests.test.count=5", f"data.cache={tmp_path}/cache")
+    arguments = (*LOGGED, *scored, "logger.wandb.artifacts=text", f"hydra.run.dir={folder}")
     command("train", *arguments)
     assert "completed already" in command("train", *arguments).stderr  # and logs nothing again
     artifacts = read_artifacts(folder)
     (model,), (data,) = artifacts["model"], artifacts["dataset"]
+    scores = json.loads((folder / "test" / "scores.json").read_text())["scores"]
+    assert offline_wandb.read(folder)["summary"]["test/bleu"] == pytest.approx(scores["bleu"]["score"])
     summary = json.loads((folder / "summary.json").read_text())
     assert (model.name, sorted(model.aliases)) == (f"model-{summary['id']}", ["best", "latest"])
     assert json.loads(model.metadata) == summary["best"]
