@@ -102,7 +102,7 @@ def read_rows(name: str, text: str, comments: dict[tuple[str, str], str]) -> Ite
         if last.startswith("_") or not (default or comment):
             continue
         group = find_group(name)
-        places = ((group, key), (first, rest), (group, last), ("", key), ("", last))
+        places = ((group, key), (first, rest), (group, last), ("", key))
         others = [comments[place] for place in places if place in comments]
         same = re.fullmatch(r"\$\{([\w.]+)\}", default)
         meaning = comment or (f"as `{same[1]}`" if same else next(iter(others), ""))
@@ -114,8 +114,9 @@ def flatten_keys(text: str) -> Iterator[tuple[str, str, str]]:
     for key, default, comment in read_keys(text):
         if default.startswith("{") and "_target_" not in default:
             leaves = flatten_settings(yaml.safe_load(default))
+            shared = comment if len(leaves) == 1 else ""
             for name, value in leaves.items():
-                yield f"{key}.{name}", json.dumps(value, ensure_ascii=False), comment if len(leaves) == 1 else ""
+                yield f"{key}.{name}" if name else key, json.dumps(value, ensure_ascii=False), shared
         else:
             yield key, default, comment
 

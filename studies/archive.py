@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from nmt.data.vocabulary import END, SPECIAL
-from nmt.errors import UserError, first_line
+from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.evaluation.stored_evaluation import compute_digest
 from nmt.evaluation.test_set import read_test_set
 from nmt.report.load.evaluated_runs import load_evaluation, note_stale_scores
@@ -44,6 +45,7 @@ PARTS = ("summary", "files", "choices", "tests")  # of a kept run
 # for text, whose bytes do not lie in groups of four (pb): up to 6 % smaller than the preset alone
 XZ = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
 DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, lzma.LZMAError, tarfile.TarError)
+DAMAGE += (HydraException, ConfigurationError)  # of the arguments in it
 
 
 class Archive:

@@ -50,6 +50,7 @@ def read_arguments(
         several = f", {' '.join(runs)} without run={ensemble}" if runs else ""
         raise ConfigurationError(f"{' '.join(repeated)}: one key, several values. Fix: keep one{several}")
     data_overrides = [argument for argument in arguments if takes_data and argument.startswith("data.")]
+    read_dotlist(data_overrides)  # because a model is opened before they are used
     given = read_dotlist(argument for argument in arguments if argument not in data_overrides)
     settings = OmegaConf.merge(defaults, given)
     for key, value in given.items():
@@ -65,7 +66,7 @@ def read_arguments(
 
 def _explain_plain(argument: str) -> str:
     """Explain a plain argument that is no run."""
-    if re.match(r"~\w", argument):
+    if re.fullmatch(r"~[\w.]+", argument):
         return f"{argument}: only train.py can leave out a part. Fix: leave out this argument"
     if os.path.isfile(argument):
         return f"{argument}: is a file, not a run. Fix: name a run's folder or a .ckpt file, or write KEY={argument}"

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from nmt.config.diff import flatten_settings
 from nmt.config.installation import CONF_DIR
 
-LINE = re.compile(r"( *)(?:([\w/]+):(?: (?!#)(.*?))?)?(?:(?:^| +)# (.*))?")
+LINE = re.compile(r"( *)(?:([\w./]+):(?: (?!#)(.*?))?)?(?:(?:^| +)# (.*))?")
 WIDTH = 36  # of a setting, before its comment
 
 

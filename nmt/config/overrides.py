@@ -1,23 +1,25 @@
 """KEY=VALUE overrides on the command line: their order and their quotes."""
 
+import json
 import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.diff import override_key
+from nmt.config.diff import flatten_settings, override_key
 from nmt.errors import ConfigurationError
 
 MULTIRUN = {"-m", "--multirun"}
 # Keys whose values are paths or names; data.…NAME is the end of a key
 PATHS = {"hydra.run.dir", "hydra.sweep.dir", "sweep", "name", "init_from", "ckpt_path", "pretraining_folder"}
 PATHS |= {"run", "user_dir", "input", "output", "export", "push", "prefixes", "links", "gold", "hypotheses", "baseline"}
-PATHS |= {"test", "vectors.source", "vectors.target"}
+PATHS |= {"test", "vectors.source", "vectors.target", "comet", "comet_model"}
 PATHS |= {f"data.…{name}" for name in ("dir", "cache", "path", "run", "test")}
 LISTS_OF_PATHS = {"runs", "score", "rescore", "reference"}
 LISTS_OF_PATHS |= {f"data.…{name}" for name in ("source", "target", "alignments", "references")}
@@ -108,16 +110,30 @@ def read_dotlist(arguments: Iterable[str]) -> DictConfig:
         key, _, text = argument.partition("=")
         name = _shorten_key(key)
         is_mapping = text.startswith("{") and text.endswith("}")  # such as data.source={language: de}
-        if name in LISTS_OF_PATHS and text.startswith("[") and text.endswith("]"):
+        if not text:
+            OmegaConf.update(settings, key, None)
+        elif name in LISTS_OF_PATHS and text.startswith("[") and text.endswith("]"):
             OmegaConf.update(settings, key, [read_path(item) for item in ITEM_OF_LIST.findall(text[1:-1]) if item])
         elif name in PATHS | LISTS_OF_PATHS and not is_mapping:
             OmegaConf.update(settings, key, read_path(text))
         else:
             (override,) = parser.parse_overrides([argument])
             if override.is_sweep_override():
-                raise ConfigurationError(f"{argument}: several values. Fix: write a list as {key}=[{text}]")
+                raise ConfigurationError(f"{argument}: several values. Fix: give one, or a list: {key}=[{text}]")
             OmegaConf.update(settings, key, override.value())
     return settings
+
+
+def read_leaves(arguments: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of KEY=VALUE arguments by their dotted keys."""
+    return flatten_settings(OmegaConf.to_container(read_dotlist(arguments)))
+
+
+def format_argument(key: str, value: Any) -> str:
+    """Return KEY=VALUE as it is typed."""
+    if isinstance(value, list):
+        return f"{key}=[{','.join(map(str, value))}]"
+    return f"{key}={json.dumps(value) if value is None or isinstance(value, bool) else value}"
 
 
 def read_path(text: str) -> str | None:

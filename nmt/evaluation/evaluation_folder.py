@@ -2,15 +2,16 @@
 
 import hashlib
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.diff import flatten_settings, is_within
-from nmt.config.overrides import read_dotlist
+from nmt.config.diff import flatten_settings, is_within, override_key
+from nmt.config.overrides import format_argument
 from nmt.config.resolvers import folder_name
 from nmt.runs.folder import SCORES, UNREADABLE, changes_of_test, section_of_test
 from nmt.runs.trained_model import TrainedRun
@@ -19,8 +20,6 @@ from nmt.system.hub import PREFIX, is_hub_name
 from nmt.system.safe_files import inside, read_json
 
 log = logging.getLogger(__name__)
-
-OF_ENSEMBLES = ("weights", "average")  # the name of an ensemble's folder depends on them already
 
 
 def choose_folder(
@@ -52,55 +51,71 @@ def _choose_parent(runs: list[TrainedRun], settings: DictConfig) -> Path:
 
 def name_evaluation(test: str, how: Mapping[str, Any], data_overrides: list[str], run: TrainedRun) -> str:
     """Return TEST,KEY=VALUE,… with the settings of the search, the text and BLEU that are not the run's own."""
-    defaults = asdict(Search(**run.search)) | EVALUATION_DEFAULTS
-    defaults |= {"unknown": run.unknown, "checkpoint": run.default_checkpoint}
-    used = how["search"] | {key: how[key] for key in EVALUATION_DEFAULTS if key not in OF_ENSEMBLES}
-    match how["members"]:
-        case [{"checkpoint": checkpoint}]:
-            used["checkpoint"] = checkpoint
-    others = {key: value for key, value in used.items() if value != defaults.get(key, value)}
-    return _join(test, others | _find_changes_of_data(test, data_overrides, run))
-
-
-def _find_changes_of_data(test: str, data_overrides: list[str], run: TrainedRun) -> dict[str, Any]:
-    """Return the arguments that change the run's own test set or how BLEU counts; a new test set is its name."""
-    own = _flatten_data(run)
-    typed = flatten_settings(OmegaConf.to_container(read_dotlist(data_overrides)))
-    section = section_of_test(test)
-    used = [*changes_of_test(test, typed), *(key for key in typed if is_within(key, ("data.score",)))]
-    if _is_new(test, run):
-        used = [key for key in used if not is_within(key, (section,))]
-    changed = {key: typed[key] for key in used if typed[key] != own.get(key)}
-    return {_shorten(key, test): value for key, value in changed.items()}
+    changes, section = _list_changes(test, data_overrides, run), section_of_test(test)
+    if not any(is_within(key, (section,)) for key in _flatten_data(run)):  # a new test set: its arguments define it
+        changes = [change for change in changes if not is_within(override_key(change), (section,))]
+    return _join(test, [*_list_search(how, run), *changes])
 
 
 def _flatten_data(run: TrainedRun) -> dict[str, Any]:
     return flatten_settings({"data": OmegaConf.to_container(run.config.data)})
 
 
-def _is_new(test: str, run: TrainedRun) -> bool:
-    """Return whether the arguments of the command define a test set that the run does not know."""
-    return not any(is_within(key, (section_of_test(test),)) for key in _flatten_data(run))
+def _list_changes(test: str, data_overrides: list[str], run: TrainedRun) -> list[str]:
+    """Return the arguments that change the text or BLEU and are not the run's own settings."""
+    own = {format_argument(key, value) for key, value in _flatten_data(run).items()}
+    return [change for change in sorted(changes_of_test(test, data_overrides)) if change not in own]
 
 
-def _join(name: str, settings: Mapping[str, Any]) -> str:
-    values = {key: str(value).lower() if isinstance(value, bool) else value for key, value in settings.items()}
-    return folder_name(",".join([name, *(f"{key}={value}" for key, value in values.items())]))
+def _list_search(how: Mapping[str, Any], run: TrainedRun) -> list[str]:
+    """Return the settings of a search that are not the run's own."""
+    defaults = asdict(Search(**run.search)) | EVALUATION_DEFAULTS
+    defaults |= {"unknown": run.unknown, "checkpoint": run.default_checkpoint}
+    used = how["search"] | {key: how[key] for key in EVALUATION_DEFAULTS}
+    match how["members"]:
+        case [{"checkpoint": checkpoint}]:
+            used["checkpoint"] = checkpoint
+    return [format_argument(key, value) for key, value in used.items() if value != defaults.get(key, value)]
 
 
-def keep_other_text(folder: Path, test: str, data_overrides: list[str], run: TrainedRun) -> None:
-    """Rename a folder with scores of another text that was also called `test` by the arguments that named it."""
-    if not _is_new(test, run):
-        return  # because its name has the changes of its text
+def _join(test: str, settings: list[str]) -> str:
+    section = section_of_test(test)
+    parts = [_shorten(setting.removeprefix(f"{section}.").removeprefix("data.")) for setting in settings]
+    return f"{test},{folder_name(','.join(parts))}" if parts else test
+
+
+def _shorten(setting: str) -> str:
+    """Return KEY=VALUE; of paths and lists the last names, with a digest of the whole."""
+    key, _, value = setting.partition("=")
+    if not re.search(r"[/,\s]", value):
+        return setting
+    names = "+".join(PurePath(path).name for path in value.strip("[]").split(","))
+    return f"{key}={names}-{hashlib.blake2b(value.encode(), digest_size=3).hexdigest()}"
+
+
+def keep_other_scores(
+    folder: Path, test: str, how: Mapping[str, Any], data_overrides: list[str], run: TrainedRun
+) -> None:
+    """Rename a folder with scores of another search, text or run, by what was used.
+
+    Earlier versions put every search into TEST/. And a name may be given to a new test set again, `output` to a run.
+    """
     try:
-        stored = changes_of_test(test, read_json(inside(folder, SCORES))["data_overrides"])
-        place = folder.with_name(folder_name(",".join([folder.name, *(_shorten(key, test) for key in stored)])))
-        if set(stored) != set(changes_of_test(test, data_overrides)) and not place.exists():
-            folder.rename(place)
-            log.warning("%s: the scores there are of another text; they are now in %s", folder, place)
+        stored = read_json(inside(folder, SCORES))
+        before = _identify(folder, test, stored, stored["data_overrides"], run)
+        now = _identify(folder, test, how, data_overrides, run)
+        if before == now:
+            return
+        name = _join(test, [part for part in before if part not in now])
+        place, number = folder.with_name(name), 2
+        while place.exists():
+            place, number = folder.with_name(f"{name},earlier={number}"), number + 1
+        folder.rename(place)
+        log.warning("%s: the scores there are of other settings; they are now in %s", folder, place)
     except UNREADABLE as error:  # hours of search must not be lost to damaged scores
         log.debug("%s: its scores are replaced (%s)", folder, error)
 
 
-def _shorten(key: str, test: str) -> str:
-    return key.removeprefix(f"{section_of_test(test)}.").removeprefix("data.")
+def _identify(folder: Path, test: str, how: Mapping[str, Any], data_overrides: list[str], run: TrainedRun) -> list[str]:
+    runs = [] if folder.parent == run.folder else [f"run={Path(one['run']).name}" for one in how["members"]]
+    return [*_list_search(how, run), *_list_changes(test, data_overrides, run), *runs]

@@ -13,7 +13,7 @@ from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
 from nmt.evaluation.attention_alignment import AlignmentScores, score_forced_alignments
 from nmt.evaluation.bleu import bleu_metric, warn_of_low_bleu
-from nmt.evaluation.evaluation_folder import choose_folder, keep_other_text
+from nmt.evaluation.evaluation_folder import choose_folder, keep_other_scores
 from nmt.evaluation.forced_scoring import reference_perplexity
 from nmt.evaluation.mechanism import compute_figures, count_gold_links
 from nmt.evaluation.result_files import write_results
@@ -99,7 +99,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
         "alignment_counts": _format_rows(alignments.counts) if alignments else None,
     }
     figures = _describe_mechanism(test, translated, settings)
-    keep_other_text(folder, test.name, data_overrides, runs[0])
+    keep_other_scores(folder, test.name, how, data_overrides, runs[0])
     write_results(folder, test, translated, alignments, scores, figures, heatmaps=heatmaps)
     warn_of_low_bleu(test.name, scores["scores"]["bleu"]["score"])
     return Evaluation(test, translated, scores, folder)

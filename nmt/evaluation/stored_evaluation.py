@@ -52,7 +52,7 @@ class Evaluation:
     search: dict[str, Any]  # search.beam, unknown, checkpoint, …
     tokenization: dict[str, Any]  # of BLEU: tokenize, lowercase
     checkpoint: Checkpoint | None  # None: an ensemble's, or not stored
-    text_overrides: list[str]  # arguments of evaluate.py that changed the text of the test set
+    text_overrides: list[str]  # arguments of evaluate.py that changed the text of the test set or how BLEU counts
     alignment_counts: np.ndarray | None  # (sentence, counts) of the alignment error
     sentences: list[Sentence]
     digest: str  # of sources and references
@@ -153,7 +153,7 @@ def _parse_tokenization(stored: Mapping[str, Any], signatures: Mapping[str, str]
 
 
 def parse_text_overrides(stored: Mapping[str, Any], test: str) -> list[str]:
-    """Return the arguments of evaluate.py that changed the sentences or references of the test set."""
+    """Return the arguments of evaluate.py that changed the sentences or references, or how BLEU counts."""
     overrides = stored.get("data_overrides")
     return changes_of_test(test, map(str, overrides)) if isinstance(overrides, list) else []
 

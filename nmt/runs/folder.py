@@ -17,7 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nmt.config.diff import is_within, override_key
+from hydra.errors import HydraException
+
+from nmt.config.diff import is_within
+from nmt.config.overrides import format_argument, read_leaves
 from nmt.errors import ConfigurationError
 from nmt.system.checksums import CHECKSUMS, find_damage
 from nmt.system.safe_files import UnreadableError, check_regular, inside, read_json
@@ -36,6 +39,7 @@ OWN_FILES = {METRICS, SUMMARY, SWEEP, SCORES, LOCK, CANDIDATES, WORD_TABLE, SAMP
 OWN_FILES |= {BEST, LAST, PREVIOUS, "table.json", "table.md", "hypotheses.txt", "sentences.jsonl", "links.txt"}
 # of damaged JSON
 UNREADABLE = (UnreadableError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+UNREADABLE += (HydraException, ConfigurationError)  # of the arguments in it
 
 
 def refuse_own_files(output: Path, *written: Path) -> None:
@@ -125,8 +129,7 @@ def is_scored(folder: Path, test: str | None, unknown: str, search: Mapping[str,
 def _are_current(folder: Path, evaluation: str, test: str | None, unknown: str, search: Mapping[str, Any]) -> bool:
     try:
         scores = read_json(inside(folder, f"{evaluation}/{SCORES}"))
-        overrides = scores.get("data_overrides", [])
-        is_other_text = changes_of_test(test, overrides) or any(key.startswith("data.score.") for key in overrides)
+        is_other_text = changes_of_test(test, scores.get("data_overrides", []))
         is_this_search = all(scores["search"].get(key) == value for key, value in search.items())
         is_current = not _has_newer_weights(folder, scores.get("members"))
         return scores["unknown"] == unknown and is_this_search and not is_other_text and is_current
@@ -140,14 +143,12 @@ def section_of_test(test: str | None) -> str:
 
 
 def changes_of_test(test: str | None, data_overrides: Iterable[str]) -> list[str]:
-    """Return the `data.` overrides of evaluate.py that change the sentences or references of a test set."""
+    """Return what evaluate.py was given that changes the sentences or references of a test set, or how BLEU counts."""
     section = section_of_test(test)
+    changing = (section, "data.reader", "data.score")
     alignments = [f"{section}.alignments{part}" for part in ("", "_base", "_words")]
-    return [
-        override
-        for override in data_overrides
-        if is_within(name := override_key(override), (section, "data.reader")) and not is_within(name, alignments)
-    ]
+    given = read_leaves(data_overrides).items()
+    return [format_argument(*one) for one in given if is_within(one[0], changing) and not is_within(one[0], alignments)]
 
 
 def _has_newer_weights(folder: Path, members: Any) -> bool:

@@ -15,8 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 import nmt.config.resolvers  # noqa: F401, because stored configurations use them
 from nmt.config.allowed_targets import check_references, check_targets, walk
 from nmt.config.explain import find_explanation
-from nmt.config.overrides import read_dotlist
-from nmt.config.schema import check_rates, check_section, load_defaults
+from nmt.config.overrides import read_dotlist, read_leaves
+from nmt.config.schema import check_rates, check_section, find_misfit, load_defaults
 from nmt.config.user_dir import add_user_dir
 from nmt.data.candidate_lists import Candidates
 from nmt.data.lexical_table import LexicalTable, learn_lexical_table
@@ -188,6 +188,10 @@ def build_data(
     config = copy.deepcopy(config)
     OmegaConf.set_struct(config, True)
     OmegaConf.set_struct(config.data.tests, False)  # because new test sets may be named
+    for key, value in read_leaves(overrides or []).items():
+        default = OmegaConf.select(config, key, throw_on_resolution_failure=False) if key else None
+        if default is not None and (problem := find_misfit(key, value, default)):
+            raise ConfigurationError(problem)
     return _instantiate(OmegaConf.merge(config, read_dotlist(overrides or [])).data, "data", user_dir, run)
 
 

@@ -85,8 +85,9 @@ def test_other_values_are_in_hydras_grammar():
     assert given == {"beam": 3, "weights": [2, 1], "alignments": True, "data": data}
     assert read_dotlist(["prefix='a, b=c'", "threads=null"]) == {"prefix": "a, b=c", "threads": None}
     with pytest.raises(
-        ConfigurationError, match=r"^weights=2,1: several values. Fix: write a list as weights=\[2,1\]$"
+        ConfigurationError, match=r"^weights=2,1: several values. Fix: give one, or a list: weights=\[2,1\]$"
     ):
         read_dotlist(["weights=2,1"])
+    assert read_dotlist(["host=", "comet=/home/müller/a,b (c)"]) == {"host": None, "comet": "/home/müller/a,b (c)"}
     with pytest.raises(OverrideParseException, match="no viable alternative at input"):
         read_dotlist(["weights=[2,1"])

@@ -13,7 +13,7 @@ from statistics import mean, stdev
 import numpy as np
 import pytest
 from commands import answer
-from report.folders import pairs, with_alignments, write_run
+from report.folders import evaluate, pairs, with_alignments, write_run
 
 from nmt.cli.arguments import read_arguments
 from nmt.cli.compare import compare
@@ -488,6 +488,18 @@ def test_runs_that_cannot_be_compared_are_listed_with_the_reason(tmp_path):
     assert all(f"| {name} |" in text for name in reasons)
     _, _, long = compared(tmp_path, tmp_path, test="long")
     assert [row["system"] for row in long["systems"]] == ["other_test"]
+
+
+def test_evaluations_of_a_changed_text_do_not_outnumber_those_of_the_test_set(tmp_path):
+    folders = [write_run(tmp_path / name, changes={"dropout": rate}) for name, rate in (("a", 0.1), ("b", 0.2))]
+    for folder in folders:
+        for name in ("test,count=10", "test,beam=10,count=10"):
+            evaluate(folder, name, pairs(10), 0.3, np.random.default_rng(1))
+            path = folder / name / "scores.json"
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"data_overrides": ["data.tests.test.count=10"]}))
+    _, _, tables = compared(tmp_path, tmp_path)
+    assert sorted(row["system"] for row in tables["systems"]) == ["a", "b"]
+    assert len(tables["not_compared"]) == 4
 
 
 def test_curves_and_alignments_are_read_only_of_compared_runs(tmp_path, monkeypatch):

@@ -31,6 +31,9 @@ def change_scores(folder, test="test", **stored):
         ("data.tests.test.source=first10lines", False),
         ("data.tests.test.references=[a,b]", False),
         ("data.reader.empty_side=drop", False),
+        ("data.tests={test: {count: 7}}", False),
+        ("data.score.lowercase=true", False),
+        ("data.score={lowercase: true}", False),
     ],
 )
 def test_scores_of_another_text_are_not_those_of_the_test_set(tmp_path, override, counts):
@@ -59,7 +62,7 @@ def test_scores_of_another_setting_count_if_the_command_has_it(tmp_path, beam, c
 def test_another_text_under_the_name_of_a_test_set_of_the_settings_is_noted(tmp_path):
     folder = write_run(tmp_path / "run", changes={"data.tests": {"test": {"source": "a"}}})
     run = read_run(change_scores(folder, data_overrides=["data.tests.test.source=first10"]))
-    note = "evaluated with data.tests.test.source=first10: maybe another text than its own test"
+    note = "evaluated with data.tests.test.source=first10: maybe another text or BLEU than its own test"
     assert load_run(run, "test").notes == (note,)
     evaluate(folder, "news", pairs(3), 0.1, np.random.default_rng(0))
     change_scores(folder, "news", data_overrides=["data.tests.news.source=news.en", "data.test=news"])

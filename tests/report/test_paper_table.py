@@ -137,6 +137,8 @@ def test_a_row_of_an_ensemble_has_the_scores_of_its_evaluation_in_the_folder_of_
     bleu = change_scores(tmp_path / "two")["bleu"]["score"]
     _, rows = write_and_read(tmp_path, *entries, rows=listed)
     assert rows[3] == ["+ Ensemble", f"{bleu:.2f}", "WMT 26.99", "5.00", "1", ""]
+    (tmp_path / "two" / "test").rename(tmp_path / "two" / "test,unknown=translate")
+    assert write_and_read(tmp_path, *entries, rows=listed)[1][3][1] == f"{bleu:.2f}"
 
 
 @pytest.mark.parametrize(

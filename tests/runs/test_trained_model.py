@@ -49,6 +49,19 @@ def test_every_class_of_an_earlier_version_has_a_name_today():
         check_targets({"_target_": name})
 
 
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("data.score.lowercase=no", "data.score.lowercase=no: must be true or false; the default is false"),
+        ("data.tests.test.count=some", "data.tests.test.count=some: must be a number; the default is 1000"),
+    ],
+)
+def test_an_argument_of_the_data_of_another_kind_is_refused(content, tmp_path, override, message):
+    run = TrainedRun(str(write_checkpoint(tmp_path / "run", content)))
+    with pytest.raises(UserError, match=f"^{message}$"):
+        run.data([override])
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_vocabulary_of_another_size_than_the_weights_is_refused(content, tmp_path, side):
     content["nmt"]["config"]["model"][f"{side}_vocabulary_size"] = 61

@@ -129,7 +129,8 @@ def _split_by_kind(
     runs: Sequence[EvaluatedRun], baseline: EvaluatedRun | None
 ) -> tuple[list[EvaluatedRun], list[LeftOut]]:
     """Return the runs of the baseline's kind, or of the most common kind, and the others with a reason."""
-    kept = _kind(baseline) if baseline else Counter(map(_kind, runs)).most_common(1)[0][0]
+    usual = [run for run in runs if not run.evaluation.text_overrides] or runs
+    kept = _kind(baseline) if baseline else Counter(map(_kind, usual)).most_common(1)[0][0]
     comparable, others = [], []
     for run in runs:
         digest, signature = _kind(run)

@@ -72,7 +72,7 @@ def _choose_test(runs: Sequence[RunFolder], test: str | None, left_out: Sequence
     known = dict.fromkeys([*counts, *(name for run in runs for name in run.tests)])
     if test is not None and str(test) not in known:
         choice = f"choose one of {', '.join(counts)}{did_you_mean(str(test), known)}"
-        command = f"{name_command('evaluate')} run=FOLDER {_as_arguments(str(test))}"
+        command = f"{name_command('evaluate')} run=FOLDER data.test={strip_settings(str(test))}"
         raise UserError(f"test={test}: no run was evaluated on it. Fix: {choice if counts else command}")
     if test is not None:
         return str(test)
@@ -82,11 +82,6 @@ def _choose_test(runs: Sequence[RunFolder], test: str | None, left_out: Sequence
         raise UserError(f"no completed run was evaluated on a test set{reasons}. Fix: {command}")
     default = read_settings(runs[0]).test
     return max(counts, key=lambda name: (counts[name], name == default))
-
-
-def _as_arguments(evaluation: str) -> str:
-    """Return the arguments of evaluate.py that make an evaluation: data.test=test beam=10 for test,beam=10."""
-    return f"data.test={evaluation.replace(',', ' ')}"
 
 
 def _list_reasons(left_out: Sequence[LeftOut]) -> str:
@@ -104,7 +99,7 @@ def load_run(run: RunFolder, test: str) -> EvaluatedRun:
     notes = [*([stale] if stale else []), *settings.notes]
     if evaluation.text_overrides and settings.has_test(strip_settings(test)):
         overrides = " ".join(evaluation.text_overrides)
-        notes.append(f"evaluated with {overrides}: maybe another text than its own {strip_settings(test)}")
+        notes.append(f"evaluated with {overrides}: maybe another text or BLEU than its own {strip_settings(test)}")
     # a note on what identifies a run comes first: the command line of a job, the training of an evaluation
     comes_first = is_job(run.folder) or run.trained is None
     notes = (*run.notes, *notes) if comes_first else (*notes, *run.notes)
@@ -115,7 +110,7 @@ def load_evaluation(run: RunFolder, test: str) -> Evaluation:
     """Load the results of a run on a test set; raise UnreadableError if there are none or they are damaged."""
     if not (run.folder / test / SCORES).is_file():
         others = f"; it was on {', '.join(dict.fromkeys(map(strip_settings, run.tests)))}" if run.tests else ""
-        command = f"{name_command('evaluate')} run=FOLDER {_as_arguments(test)}"
+        command = f"{name_command('evaluate')} run=FOLDER data.test={strip_settings(test)}"
         raise UnreadableError(f"not evaluated on {test}{others}: {command}")
     return read_evaluation(run.folder, test)
 

@@ -23,7 +23,7 @@ from nmt.report.compare.mean_std import format_mean, mean_and_deviation
 from nmt.report.load.run_folder import read_run, read_settings
 from nmt.report.render.markdown import format_score_name
 from nmt.report.render.table import Table
-from nmt.runs.folder import SCORES
+from nmt.runs.folder import SCORES, list_evaluations, strip_settings
 from nmt.system.files import write_json, write_text
 from nmt.system.safe_files import UnreadableError, inside, read_json
 
@@ -122,8 +122,8 @@ def _make_rows(folder: Path, rows: Sequence[Row], scores: Sequence[str]) -> list
     tests = {result["test"] for of_row in results for result in of_row}
     test = tests.pop() if len(tests) == 1 else None
     for row, of_row in zip(rows, results, strict=True):
-        if row.output and (result := _read_results(folder / row.output, test)):
-            of_row.append(result)
+        evaluations = list_evaluations(folder / row.output, test)[:1] if row.output and test else []
+        of_row += filter(None, (_read_results(folder / row.output, evaluation) for evaluation in evaluations))
     return [_make_row(row, of_row, scores) for row, of_row in zip(rows, results, strict=True)]
 
 
@@ -148,14 +148,14 @@ def _read_runs(runs: Sequence[Entry]) -> list[dict[str, Any]]:
     return [result for result in results if result]
 
 
-def _read_results(folder: Path, test: str | None) -> dict[str, Any] | None:
-    """Return the results on a test set; None if they are damaged or of another text."""
+def _read_results(folder: Path, evaluation: str | None) -> dict[str, Any] | None:
+    """Return the results of an evaluation; None if they are damaged or of another text."""
     # imported here, because a launcher need not wait for torch and sacrebleu
     from nmt.evaluation.stored_evaluation import DEFAULTS, parse_scores, parse_search, parse_text_overrides
 
     try:
-        stored = read_json(inside(folder, f"{test}/{SCORES}")) if test else None
-        if stored is None or parse_text_overrides(stored, test):
+        stored = read_json(inside(folder, f"{evaluation}/{SCORES}")) if evaluation else None
+        if stored is None or parse_text_overrides(stored, test := strip_settings(evaluation)):
             return None
         search = {key: value for key, value in parse_search(stored).items() if value != DEFAULTS.get(key, value)}
         searched = " ".join(f"{key.removeprefix('search.')}={value}" for key, value in search.items())
