@@ -63,8 +63,8 @@ def _flatten_data(run: TrainedRun) -> dict[str, Any]:
 
 def _list_changes(test: str, data_overrides: list[str], run: TrainedRun) -> list[str]:
     """Return the arguments that change the text or BLEU and are not the run's own settings."""
-    own = {format_argument(key, value) for key, value in _flatten_data(run).items()}
-    return [change for change in sorted(changes_of_test(test, data_overrides)) if change not in own]
+    settings = {format_argument(key, value) for key, value in _flatten_data(run).items()}
+    return [change for change in sorted(changes_of_test(test, data_overrides)) if change not in settings]
 
 
 def _list_search(how: Mapping[str, Any], run: TrainedRun) -> list[str]:
