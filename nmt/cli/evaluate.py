@@ -12,7 +12,8 @@ RUN is the folder of a run, or one of its checkpoints: multirun/first/* names al
 same, and 'runs=[RUN,RUN]' is an ensemble.
 
 1. Translate a test set with each run in turn, score the translations, and write scores.json, hypotheses.txt,
-   sentences.jsonl, links.txt and alignments.npz to RUN/<test set>/.
+   sentences.jsonl, links.txt and alignments.npz to RUN/<test set>/. With settings that are not the run's own, they
+   go to RUN/<test set>,KEY=VALUE,…/.
 2. Print the log-probability of each given translation, and its mean per word.
 3. Rank an n-best list, best first: number ||| text ||| together ||| score ||| mean. The mean is the run's
    log-probability per word, and together = score + rescore_weight · mean.
