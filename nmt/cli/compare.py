@@ -14,7 +14,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from nmt.cli.arguments import read_arguments
+from nmt.cli.arguments import HELP, read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.cli.run_arguments import split_runs
 from nmt.config.overrides import expand_home
@@ -62,7 +62,7 @@ def _check_output(settings: DictConfig) -> Path:
 def _may_become_a_folder(argument: str) -> bool:
     """Return True for the folder of a sweep that has not begun, which a served page waits for."""
     is_pair = "=" in argument and "/" not in argument.partition("=")[0]
-    is_word = argument in (*load_defaults("compare").keys(), "-h", "--help", "help")
+    is_word = argument in load_defaults("compare").keys() | HELP
     return not is_pair and not is_word and not Path(expand_home(argument)).exists()
 
 

@@ -107,7 +107,7 @@ def evaluate_in_turn(runs: list[str], settings: DictConfig, data_overrides: list
 
 
 def evaluate_test_set(settings: DictConfig, data_overrides: list[str], indent: int | None = 2) -> None:
-    """Evaluate a run, and print sentences and scores; as_json=true indents them, or prints a single line."""
+    """Evaluate a run and print its scores; with as_json=true as JSON, indented or on one line."""
     with pause_garbage_collection():
         from nmt.evaluation.run_evaluation import evaluate
 

@@ -103,16 +103,12 @@ def _format(
         yield dump_json({"line": number + 1, "source": source, "translations": records})
     elif nbest > 1:
         for translation in translations:
-            yield _format_nbest(number, translation, settings.alignments)
+            links = [_format_links(translation)] if settings.alignments else []
+            yield format_nbest_line(number, translation.text, f"{translation.score:.4f}", *links)
     elif translations:
         yield translations[0].text + (f"\t{_format_links(translations[0])}" if settings.alignments else "")
     else:
         yield ""  # because a blank line stays blank
-
-
-def _format_nbest(number: int, translation: Translation, alignments: bool) -> str:
-    links = [_format_links(translation)] if alignments else []
-    return format_nbest_line(number, translation.text, f"{translation.score:.4f}", *links)
 
 
 def _format_links(translation: Translation) -> str:

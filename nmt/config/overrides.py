@@ -23,9 +23,8 @@ PATHS |= {"test", "vectors.source", "vectors.target", "comet", "comet_model"}
 PATHS |= {f"data.…{name}" for name in ("dir", "cache", "path", "run", "test")}
 LISTS_OF_PATHS = {"runs", "score", "rescore", "reference"}
 LISTS_OF_PATHS |= {f"data.…{name}" for name in ("source", "target", "alignments", "references")}
-NUMBER_OR_BOOLEAN = re.compile(
-    r"[+-]?[\d._]+(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE
-)  # as Hydra reads it
+# numbers and booleans as Hydra reads them
+NUMBER_OR_BOOLEAN = re.compile(r"[+-]?[\d._]+(e[+-]?\d+)?|[+-]?(inf|nan)|true|false", re.IGNORECASE)
 ITEM_OF_LIST = re.compile(r"""\s*('(?:[^']|'')*'|"[^"]*"|[^,]*?)\s*(?:,|$)""")
 
 
@@ -40,8 +39,8 @@ def prepare_arguments(arguments: list[str]) -> list[str]:
             )
         if argument in ("hydra.run.dir=", "hydra.sweep.dir="):  # Hydra would write to the working directory
             raise ConfigurationError(f"{argument}: names no folder. Fix: leave it out, or name one")
-    # because Hydra's parser reads no KEY=VALUE after a flag that follows others
     overrides = [override for argument in arguments for override in _read_device(_quote_path(argument))]
+    # -m first, because Hydra's parser reads no KEY=VALUE after a flag that follows others
     return sorted(overrides, key=lambda override: override not in MULTIRUN)
 
 
@@ -126,7 +125,8 @@ def read_dotlist(arguments: Iterable[str]) -> DictConfig:
 
 def read_leaves(arguments: Iterable[str]) -> dict[str, Any]:
     """Return the settings of KEY=VALUE arguments by their dotted keys."""
-    return flatten_settings(OmegaConf.to_container(read_dotlist(arguments)))
+    settings = OmegaConf.to_container(read_dotlist(arguments))
+    return flatten_settings(settings) if settings else {}
 
 
 def format_argument(key: str, value: Any) -> str:

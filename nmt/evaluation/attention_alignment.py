@@ -69,10 +69,7 @@ def check_positions(number: int, gold: Gold, shape: tuple[int, int]) -> None:
 def score_alignments(weights: list[np.ndarray], gold: list[Gold], threshold: float | None) -> AlignmentScores:
     """Score alignments (target words, source words): AER and SAER, and precision, recall and F1 of the links."""
     links = [extract_links(sentence_weights, threshold) for sentence_weights in weights]
-    sentences = zip(links, weights, gold, strict=True)
-    counts = np.array(
-        [[*count_links(links, gold), *count_weights(weights, gold)] for links, weights, gold in sentences]
-    )
+    counts = np.hstack([list(map(count_links, links, gold)), list(map(count_weights, weights, gold))])
     aer, saer = compute_measures(counts.sum(0)).tolist()
     scores = link_scores(links, gold)
     others = {f"alignment_{name}": scores[name] for name in ("precision", "recall", "f1")}

@@ -1,4 +1,4 @@
-"""Figures that say what a mechanism does, from the traces of translations; the kind of a trace decides which ones."""
+"""Figures of a mechanism, from the traces of translations; the kind of a trace selects the figures."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

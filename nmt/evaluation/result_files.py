@@ -22,7 +22,7 @@ from nmt.translate.text_translator import Translation
 
 FORCED_LINKS, FORCED_ALIGNMENTS = "forced_links.txt", "forced_alignments.npz"
 TRACES, MECHANISM = "traces.npz", "mechanism.json"
-OPTIONAL = (  # files from an earlier evaluation
+OPTIONAL = (  # files that only some evaluations write, so those of an earlier one are removed
     FORCED_LINKS, FORCED_ALIGNMENTS, TRACES, MECHANISM, "mechanism.html", "alignment_*.png"
 )  # fmt: skip
 DRAFT = ".draft"  # the folder of files that are being written
@@ -51,7 +51,7 @@ def write_results(
         alignments: Its forced alignments, if it has gold links.
         scores: The content of scores.json, to which COMET of the same translations is added.
         figures: The content of mechanism.json.
-        heatmaps: Draw the alignments of so many translations, the first ones.
+        heatmaps: The number of translations, from the first, whose alignments are drawn.
     """
     links = (format_pharaoh(link_words(translation.word_alignment())) for translation in translated.translations)
     references = zip(*test.references, strict=True)

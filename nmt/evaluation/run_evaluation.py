@@ -88,7 +88,10 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
     scores = {
         "run": str(folder.parent),
         "test": test.name,
-        **_count_sentences(test, translated),
+        "sentences": len(test.pairs),
+        "blank_pairs_dropped": test.blank,
+        "empty_sources": translated.empty,
+        "in_parts": translated.in_parts,
         **how,
         "counted": dict(data.score),
         "scores": score_translated_set(test, translated, languages, **data.score) | model_scores,
@@ -98,7 +101,9 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
         "data_overrides": data_overrides,
         "alignment_counts": _format_rows(alignments.counts) if alignments else None,
     }
-    figures = _describe_mechanism(test, translated, settings)
+    figures = None
+    if settings.mechanism:
+        figures = compute_figures(translated.translations, list(count_gold_links(test, translated.translations)))
     keep_other_scores(folder, test.name, how, data_overrides, runs[0])
     write_results(folder, test, translated, alignments, scores, figures, heatmaps=heatmaps)
     warn_of_low_bleu(test.name, scores["scores"]["bleu"]["score"])
@@ -114,23 +119,8 @@ def _score_alignments(
     return score_forced_alignments(translator, test.pairs, test.gold, settings.link_threshold, **how)
 
 
-def _describe_mechanism(test: TestSet, translated: TranslatedSet, settings: DictConfig) -> dict[str, Any] | None:
-    if not settings.mechanism:
-        return None
-    return compute_figures(translated.translations, list(count_gold_links(test, translated.translations)))
-
-
-def _count_sentences(test: TestSet, translated: TranslatedSet) -> dict[str, int]:
-    return {
-        "sentences": len(test.pairs),
-        "blank_pairs_dropped": test.blank,
-        "empty_sources": translated.empty,
-        "in_parts": translated.in_parts,
-    }
-
-
 def _describe_settings(runs: list[TrainedRun], search: Search, settings: DictConfig, unknown: str) -> dict[str, Any]:
-    """Return what evaluates and how, for scores.json."""
+    """Return the members and the settings of an evaluation, for scores.json."""
     return {
         "members": [{"run": str(run.folder), "checkpoint": run.checkpoint.name, "step": run.step} for run in runs],
         "search": asdict(search),

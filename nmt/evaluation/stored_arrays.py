@@ -62,7 +62,7 @@ def _open_archive(path: Path, loss: str) -> tuple[NpzFile | None, tuple[str, ...
         largest = max(member.file_size for member in archive.zip.infolist())
     except UnreadableError as error:
         return None, (f"{error}: {loss}",)
-    except Exception:  # as above
+    except Exception:  # a damaged archive raises errors of many types
         return None, (f"{path.name} is damaged: {loss}",)
     return (archive, ()) if largest <= MAX_SIZE else (None, (f"{path.name} is not of sentences: {loss}",))
 

@@ -29,7 +29,7 @@ class TranslatedSet(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """The translations as the model sees them."""
+        """The tokenized translations, after unknown words were replaced."""
         return [translation.words for translation in self.translations]
 
 

@@ -1,6 +1,6 @@
 """Checkpoint files: what is in them, and how they are found, read and written.
 
-A checkpoint alone is enough to translate with and to resume from. It holds plain containers and tensors only.
+A checkpoint of training is enough to resume from. It holds plain containers and tensors only.
 """
 
 import pickle
@@ -34,7 +34,7 @@ class ModelRecord(TypedDict):
 class Progress(TypedDict):
     """How far training was."""
 
-    seconds: float  # of training, over all processes
+    seconds: float  # of training, summed over the commands that trained the run
     metrics: dict[str, float]  # the last value of each
 
 
@@ -81,12 +81,9 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         file = path / LAST if path.name == CHECKPOINTS else path / CHECKPOINTS / LAST
         raise CheckpointError(f"{path}: is a folder. Fix: name a checkpoint, such as {file}") from None
     except Exception as error:
-        is_foreign = isinstance(error, pickle.UnpicklingError)
-        reason = (
-            "it holds more than tensors and plain containers"
-            if is_foreign
-            else getattr(error, "strerror", None) or first_line(error)
-        )
+        reason = getattr(error, "strerror", None) or first_line(error)
+        if isinstance(error, pickle.UnpicklingError):
+            reason = "it holds more than tensors and plain containers"
         others = sorted(other.name for other in path.parent.glob("*.ckpt") if other != path)
         hint = f"; beside it there is {', '.join(others)}" if others else f". {FIX}"
         raise CheckpointError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error
@@ -142,7 +139,7 @@ def save_checkpoint(content: Mapping[str, Any], path: Path, before: Path | None 
 
 
 def locate_checkpoint(path: Path) -> tuple[Path, Path]:
-    """Return a run's folder and a checkpoint of it, the best where only the folder is named.
+    """Return a run's folder and a checkpoint; for a folder its best, else its last, else shared weights.
 
     Args:
         path: a run's folder, a checkpoint, the folder of a shared model, or hf:OWNER/NAME.
@@ -161,9 +158,9 @@ def locate_checkpoint(path: Path) -> tuple[Path, Path]:
     if (path / WEIGHTS).exists():
         return path, path / WEIGHTS
     if read_summary(path).get("status") == "completed":
-        raise UserError(f"run={path}: is completed, but has no checkpoints: they were deleted, or not restored")
+        raise UserError(f"run={path}: is completed, but has no checkpoints. Fix: restore them, or resume=false")
     if (path / SWEEP).is_file():
         raise UserError(f"run={path}: is a sweep, not a run. Fix: {path}/* names its runs")
     raise UserError(
-        f"run={path}: holds no checkpoints/best.ckpt or checkpoints/last.ckpt; did its training get that far?"
+        f"run={path}: holds no checkpoints/best.ckpt or checkpoints/last.ckpt. Fix: train it further, or name another"
     )

@@ -15,10 +15,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from nmt.config.installation import PACKAGE
 from nmt.config.user_dir import find_module_file
 from nmt.errors import user_folders
 
-PACKAGE = Path(__file__).parents[1]
 COVERED = re.compile(r"nmt\.(model|training|data\.batches|data\.candidate_lists)(\.\w+)*")  # modules
 TRAINING = "nmt.training.experiment.train"  # refers to all code of training
 TARGET = re.compile(r"_target_: ([\w.]+)")
@@ -33,7 +33,7 @@ def code_version(config: DictConfig) -> dict[str, str]:
 
 
 def is_of_this_code(versions: Sequence[Any]) -> bool:
-    """Return whether a run with these versions of its code was trained, at its end, by the code that is here."""
+    """Return whether the installed code is the code that finished the run's training."""
     if not versions:
         return True
     last = versions[-1]
@@ -94,11 +94,13 @@ def _definitions(module: str) -> dict[str, str]:
     """Return the source of each name that a module defines at its top level; nothing for a module not covered."""
     definitions: dict[str, list[str]] = {}
     for node in _tree(module).body:
-        targets = [node] if isinstance(node, ast.ClassDef | ast.FunctionDef) else []
-        names = [target.name for target in targets]
-        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+        else:
+            names = []
         for name in names:
             definitions.setdefault(name, []).append(ast.unparse(node))
     return {name: "\n".join(sources) for name, sources in definitions.items()}
@@ -122,8 +124,8 @@ def _imports(module: str) -> dict[str, Definition]:
 def _find_source(node: ast.ImportFrom, module: str) -> str:
     """Return the full name of the module from which a module imports."""
     is_package = _find_file(module).name == "__init__.py"
-    above = module.split(".")[: (1 if is_package else 0) - node.level or None] if node.level else []
-    return ".".join([*above, *([node.module] if node.module else [])])
+    above = module.split(".")[: is_package - node.level or None] if node.level else []
+    return ".".join(filter(None, [*above, node.module]))
 
 
 @cache

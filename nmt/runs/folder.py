@@ -37,9 +37,9 @@ CANDIDATES, WORD_TABLE, SAMPLES = "candidates.npz", "word_table.tsv.gz", "valid_
 WEIGHTS, SETTINGS, CARD = "model.safetensors", "config.json", "README.md"  # of a shared model
 OWN_FILES = {METRICS, SUMMARY, SWEEP, SCORES, LOCK, CANDIDATES, WORD_TABLE, SAMPLES, WEIGHTS, SETTINGS}
 OWN_FILES |= {BEST, LAST, PREVIOUS, "table.json", "table.md", "hypotheses.txt", "sentences.jsonl", "links.txt"}
-# of damaged JSON
+# errors of reading damaged JSON
 UNREADABLE = (UnreadableError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-UNREADABLE += (HydraException, ConfigurationError)  # of the arguments in it
+UNREADABLE += (HydraException, ConfigurationError)  # errors of parsing the arguments in it
 
 
 def refuse_own_files(output: Path, *written: Path) -> None:
@@ -143,7 +143,7 @@ def section_of_test(test: str | None) -> str:
 
 
 def changes_of_test(test: str | None, data_overrides: Iterable[str]) -> list[str]:
-    """Return what evaluate.py was given that changes the sentences or references of a test set, or how BLEU counts."""
+    """Return the arguments of evaluate.py that change the text of a test set, or how BLEU counts."""
     section = section_of_test(test)
     changing = (section, "data.reader", "data.score")
     alignments = [f"{section}.alignments{part}" for part in ("", "_base", "_words")]

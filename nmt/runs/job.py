@@ -48,7 +48,7 @@ class Job:
 
     @property
     def is_completed(self) -> bool:
-        """True if the run is trained, and scored where that is asked for."""
+        """True if the run is trained, and scored if `scored` is set."""
         return self.summary().get("status") == "completed" and (not self.scored or is_scored(self.folder, *self.scored))
 
     @property

@@ -58,8 +58,7 @@ def repeat_run(arguments: list[str]) -> list[str]:
     for override in refused:
         if override_key(override) not in typed:
             raise UserError(f"run={folder}: refused to repeat {override}. Fix: write it yourself, if you trust it")
-    overrides = [override for override in overrides if override not in refused]
-    repeated = [override for override in overrides if not OF_SWEEPS.match(override)]
+    repeated = [override for override in overrides if override not in refused and not OF_SWEEPS.match(override)]
     others = [argument for argument in arguments if not argument.startswith("run=")]
     return [*repeated, f"repeats={quote_value(folder.absolute())}", *others]
 

@@ -5,7 +5,7 @@ A stored configuration may name only what nmt/config/allowed_targets.py allows; 
 
 import copy
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,11 +115,11 @@ class TrainedRun:
         settings.pop("_target_", None)
         return Language(Preprocessing(**settings), Vocabulary.from_json(vocabulary))
 
-    def data(self, overrides: list[str] | None = None) -> "TranslationData":
+    def data(self, overrides: Sequence[str] = ()) -> "TranslationData":
         """Return the data that the run was trained on, with KEY=VALUE overrides applied."""
         data = build_data(self.config, overrides, self.user_dir, self.folder)
         if not self.trust:
-            typed = walk(OmegaConf.to_container(read_dotlist(overrides or [])).get("data", {}), "data")
+            typed = walk(OmegaConf.to_container(read_dotlist(overrides)).get("data", {}), "data")
             data.permission = Permission(self.folder, {key: str(value) for key, value in typed}, FIX)
         return data
 
@@ -153,11 +153,11 @@ class TrainedRun:
         candidates.check_vocabulary_sizes(Sides(*(len(language.vocabulary) for language in self.languages)), path)
         return candidates
 
-    def word_table(self, overrides: list[str] | None = None) -> LexicalTable:
+    def word_table(self, overrides: Sequence[str] = ()) -> LexicalTable:
         """Return the run's word-translation table, learned from its training text the first time.
 
         Args:
-            overrides: KEY=VALUEs which say where that text lies now.
+            overrides: KEY=VALUEs with the place of that text now.
         """
         path = self.folder / WORD_TABLE
         if not path.is_file():
@@ -180,7 +180,7 @@ def build_model(config: DictConfig, user_dir: str | Path | None = None, run: Pat
 
 def build_data(
     config: DictConfig,
-    overrides: list[str] | None = None,
+    overrides: Sequence[str] = (),
     user_dir: str | Path | None = None,
     run: Path | None = None,
 ) -> "TranslationData":
@@ -188,11 +188,11 @@ def build_data(
     config = copy.deepcopy(config)
     OmegaConf.set_struct(config, True)
     OmegaConf.set_struct(config.data.tests, False)  # because new test sets may be named
-    for key, value in read_leaves(overrides or []).items():
-        default = OmegaConf.select(config, key, throw_on_resolution_failure=False) if key else None
+    for key, value in read_leaves(overrides).items():
+        default = OmegaConf.select(config, key, throw_on_resolution_failure=False)
         if default is not None and (problem := find_misfit(key, value, default)):
             raise ConfigurationError(problem)
-    return _instantiate(OmegaConf.merge(config, read_dotlist(overrides or [])).data, "data", user_dir, run)
+    return _instantiate(OmegaConf.merge(config, read_dotlist(overrides)).data, "data", user_dir, run)
 
 
 def _instantiate(node: DictConfig, place: str, user_dir: str | Path | None, run: Path | None) -> Any:

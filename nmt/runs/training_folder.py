@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 
 EARLIER = "earlier"
 BEGUN = f"{EARLIER}.begun"  # a run that is being put aside
-STAYS = (COMPOSITION, LOCK, "train.log", "output.log")  # when a run is put aside: these are the new run's, or open
+# not moved when a run is put aside, because the new run wrote them or has them open
+STAYS = (COMPOSITION, LOCK, "train.log", "output.log")
 
 
 class Loaded(NamedTuple):
@@ -85,19 +86,18 @@ def holds_a_run(folder: Path) -> bool:
 
 
 def find_last_checkpoint(checkpoints: Path) -> Loaded | None:
-    """Return last.ckpt, or previous.ckpt where it is damaged; a damaged file is renamed to NAME.damaged."""
+    """Return last.ckpt, or previous.ckpt if that is missing or damaged; a damaged file is renamed to NAME.damaged."""
     damaged = []
-    for path in (checkpoints / LAST, checkpoints / PREVIOUS):
-        if path.is_file():
-            try:
-                content = load_checkpoint(path)
-            except UserError as error:
-                damaged.append(path)
-                log.warning("%s; the checkpoint before it is used", error)
-                continue
-            for other in damaged:
-                _rename(other, other.with_name(f"{other.name}.damaged"))
-            return Loaded(path, content)
+    for path in filter(Path.is_file, (checkpoints / LAST, checkpoints / PREVIOUS)):
+        try:
+            content = load_checkpoint(path)
+        except UserError as error:
+            damaged.append(path)
+            log.warning("%s; trying the checkpoint before it", error)
+            continue
+        for other in damaged:
+            _rename(other, other.with_name(f"{other.name}.damaged"))
+        return Loaded(path, content)
     if damaged:
         raise UserError(
             f"{' and '.join(map(str, damaged))}: damaged, and there is no other checkpoint to resume from. "

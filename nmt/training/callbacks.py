@@ -35,7 +35,7 @@ class Throughput(Callback):
         self.resumed: float | None = None  # when the last batch ended; None after a validation
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, batch: Batch, batch_idx: int) -> None:
-        """Restart the clock after a validation."""
+        """Restart the clock at the start of an epoch and after a validation."""
         if batch_idx == 0 or self.resumed is None:
             self.resumed = time.perf_counter()
 
@@ -55,7 +55,7 @@ class Throughput(Callback):
         self.resumed = None
 
     def rate(self) -> float:
-        """Return words per second since training began."""
+        """Return words per second of training in this process, without validations."""
         return self.words / max(self.seconds, 1e-9)
 
 

@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The training that a command asks for; `config` stays as it was composed."""
+    """The training that a command starts; `config` stays as it was composed."""
 
     config: DictConfig
     folder: Path
@@ -82,7 +82,7 @@ class PreparedRun:
 
 
 def train(config: DictConfig) -> float | None:
-    """Train what the configuration composed.
+    """Train with the composed configuration.
 
     Returns:
         The best validation score, for sweepers.
@@ -111,7 +111,7 @@ def resolve_run(config: DictConfig, folder: Path) -> RunPlan:
 
 
 def score_completed(config: DictConfig, folder: Path, summary: Mapping[str, Any]) -> float | None:
-    """Score a completed run on the test set, if that is asked for and not done yet."""
+    """Score a completed run if score_test=true and its scores are missing."""
     log.info("completed already: %s (resume=false trains it again)", folder)
     is_done = is_scored(folder, config.data.test, config.score_unknown, read_search(config))
     if config.score_test and rank_zero_only.rank == 0 and not is_done:
@@ -303,7 +303,7 @@ def make_loggers(configured: DictConfig) -> list[Logger]:
 
 
 def results(trainer: Trainer) -> dict[str, Any]:
-    """Return what the summary says of a finished training."""
+    """Return the entries of summary.json for a finished training."""
     guard = trainer.lightning_module.guard
     entries: dict[str, Any] = {
         "steps": trainer.global_step,

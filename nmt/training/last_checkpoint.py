@@ -34,11 +34,11 @@ class LastCheckpoint(Checkpoint):
         self.seconds_before = 0.0  # of training in earlier processes
         self.metrics_before: dict[str, float] = {}
         self.validating = self.interrupts_validation = False
-        self.postponed = False  # a checkpoint, from among accumulated batches to the end of their step
+        self.postponed = False  # True while the checkpoint of a validation waits for the end of the next step
         self.stops_with_step = False
         self.stopped_within_epoch = False
         self.had_stopped_early = False  # in the process that saved the checkpoint
-        self.step_limit: int | None = None  # trainer.max_steps, while Lightning must not see it
+        self.step_limit: int | None = None  # trainer.max_steps, while it is hidden from Lightning
 
     def setup(self, trainer: Trainer, pl_module: TrainingModule, stage: str) -> None:
         """Note the time and the handlers of signals."""
@@ -117,7 +117,7 @@ class LastCheckpoint(Checkpoint):
         self.requests.obey(self.requests.highest(count, pl_module.device, self.saved_for), trainer)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: TrainingModule, checkpoint: dict[str, Any]) -> None:
-        """Add what a resumed run needs to know of this one."""
+        """Add the time, the metrics and the counts of rows that a resumed run restores."""
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         seconds = self.seconds_before + time.monotonic() - self.started
         checkpoint["progress"] = {"seconds": seconds, "metrics": self.metrics_before | metrics}
@@ -142,9 +142,8 @@ class LastCheckpoint(Checkpoint):
             self.seconds_before = progress["seconds"]
             same_limits = not find_changes(checkpoint["nmt"]["config"], pl_module.record["config"])
             self.had_stopped_early = checkpoint.get("ended", False) and same_limits
-            rows = checkpoint.get("rows", 0)  # a run without metrics.csv has none
+            step, rows = lightning.logged_steps(checkpoint), checkpoint.get("rows", 0)  # no rows without metrics.csv
             for logger in _csv_loggers(trainer):
-                step = lightning.logged_steps(checkpoint)
                 logger.keep_until(step, validations=checkpoint.get("validations"), count=rows)
 
     def _is_due(self, trainer: Trainer) -> bool:

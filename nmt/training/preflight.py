@@ -42,9 +42,9 @@ STARTED_BY_HAND = {"NODE_RANK", "MASTER_ADDR"}  # the environment of a user who 
 PRECISIONS = ("32-true", "bf16-mixed", "32", "bf16")  # Lightning's, with whole weights
 STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_false", "ddp_find_unused_parameters_true")  # of Lightning
 SET_BY_TRAIN = {  # arguments of Trainer that train() gives
-    "callbacks": "callbacks=… says which",
-    "logger": "logger=… says which",
-    "default_root_dir": "hydra.run.dir=FOLDER says where",
+    "callbacks": "callbacks=… chooses them",
+    "logger": "logger=… chooses it",
+    "default_root_dir": "hydra.run.dir=FOLDER sets it",
     "enable_progress_bar": "there is a bar where there is a terminal",
 }
 ONE_BEST = (("save_top_k", 1), ("filename", BEST.removesuffix(".ckpt")))  # what every command takes for a run's best
@@ -203,15 +203,17 @@ def _name_section(section: str, settings: DictConfig) -> Iterator[None]:
 
 def _check_start(config: DictConfig, checkpoint: str | None) -> None:
     if config.fresh and not starts_from_pretrained(config):
-        raise ConfigurationError(f"fresh={config.fresh}: all weights are fresh without init_from= or pretraining=")
+        raise ConfigurationError(
+            f"fresh={config.fresh}: has no effect without init_from= or pretraining=. Fix: leave it out"
+        )
     if checkpoint or not config.init_from:
         return
     if config.pretraining is not None:
-        raise ConfigurationError("init_from and pretraining both say what to start from. Fix: give one")
+        raise ConfigurationError(f"init_from={config.init_from}: pretraining= is given too. Fix: leave out one of them")
     try:
         load_checkpoint(locate_checkpoint(Path(str(config.init_from)))[1])
     except UserError as error:
-        raise UserError(f"init_from: {error}") from error
+        raise UserError("init_from=" + f"{error}".removeprefix("run=")) from error
 
 
 def _check_sizes(sizes: DictConfig) -> None:

@@ -20,7 +20,8 @@ from nmt.system.slurm import is_requeued
 log = logging.getLogger(__name__)
 
 NAME_ANOTHER = "name another folder"
-CHOICES = f"{NAME_ANOTHER}, or give resume=false to start again there, or resume=true to resume nevertheless"
+START_AGAIN = f"{NAME_ANOTHER}, or give resume=false to start again there"
+CHOICES = f"{START_AGAIN}, or resume=true to resume nevertheless"
 # of a resumed run's summary
 KEPT_ENTRIES = ("started", "id", "initialized_from", "vectors", "code", "data", "matmul_precision")
 
@@ -39,8 +40,10 @@ class EarlierTraining(NamedTuple):
     checkpoint: str | None = None  # from which training resumes
     seconds: float = 0.0
     metrics: Mapping[str, float] = {}
-    other_settings_from: str | None = None  # a checkpoint with other settings that this run resumed from, at any time
-    summary: Mapping[str, Any] = {}  # its entries that only the start of the run knew
+    other_settings_from: str | None = (
+        None  # a checkpoint of another run or of other settings, from which it ever resumed
+    )
+    summary: Mapping[str, Any] = {}  # the entries of summary.json that a resumed run keeps
     starts_again: bool = False  # and the run in the folder is put aside
 
 
@@ -48,7 +51,7 @@ def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
     """Return what the command continues: ckpt_path, the run in the folder, or nothing. Renames a damaged checkpoint.
 
     resume=auto resumes where the settings are the same and refuses where they differ; true resumes anyway; false
-    starts again. Hydra writes .hydra before this is asked, so a refused command restores the run's own from the copy
+    starts again. Hydra writes .hydra before this check, so a refused command restores the run's own from the copy
     beside its checkpoints.
 
     Raises:
@@ -76,7 +79,7 @@ def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
 
 def _start_again(given: str | None, folder: Path) -> EarlierTraining:
     if given and _is_in(Path(given), folder):
-        raise UserError(f"resume=false would put ckpt_path={given} aside. Fix: {NAME_ANOTHER}")
+        raise UserError(f"ckpt_path={given}: resume=false would put it aside. Fix: {NAME_ANOTHER}")
     return _from_given_checkpoint(given, folder)._replace(starts_again=True)
 
 
@@ -105,17 +108,14 @@ def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
         _refuse_lost_checkpoints(config, folder)
         return _from_given_checkpoint(config.ckpt_path, folder)
     if given and read_summary(folder).get("went_on_with") != str(given.absolute()):
-        raise UserError(
-            f"{folder} holds a run that did not resume from ckpt_path={given}. Fix: {NAME_ANOTHER}, or give "
-            "resume=false to start again there"
-        )
+        raise UserError(f"{folder}: holds a run that did not resume from ckpt_path={given}. Fix: {START_AGAIN}")
     others = _check_settings(config, folder, loaded.content["nmt"]["config"])
     log.info("resuming from %s, from step %d%s", loaded.path, loaded.content["global_step"], _listed(others, ", with "))
     return _continue_from(loaded, folder, others)
 
 
 def _continue_from(loaded: Loaded, folder: Path, others: Mapping[str, Any] | None = None) -> EarlierTraining:
-    """Return what a checkpoint and the folder's summary know; `others` are settings that differ from its own."""
+    """Return the entries of a checkpoint and of the folder's summary; `others` are settings that differ."""
     path, content = loaded
     if not _is_in(path, folder):
         metrics = content["progress"]["metrics"]  # without its seconds, which are the other run's
@@ -133,11 +133,10 @@ def _refuse_lost_checkpoints(config: DictConfig, folder: Path) -> None:
         try:
             trained = read_yaml(composed)
         except UnreadableError as error:
-            raise UserError(f"{composed.parent.parent}: {error}. Fix: {NAME_ANOTHER}, or give resume=false") from error
+            raise UserError(f"{folder / CHECKPOINTS}: {error}. Fix: {NAME_ANOTHER}, or give resume=false") from error
         _check_settings(config, folder, trained)
         raise UserError(
-            f"{folder} holds a completed run without its checkpoints, so it cannot be resumed. Fix: {NAME_ANOTHER}, or "
-            "give resume=false to start again there"
+            f"{folder}: holds a completed run without its checkpoints, so it cannot be resumed. Fix: {START_AGAIN}"
         )
 
 
@@ -149,7 +148,7 @@ def _check_settings(config: DictConfig, folder: Path, trained: Mapping[str, Any]
     reached_limit = _reached_limit(config.trainer, summary)
     if others and reached_limit:  # or the folder would name settings that nothing there was trained with
         raise UserError(
-            f"{folder} is trained as long as trainer.max_epochs and trainer.max_steps allow. Fix: raise them to train "
+            f"{folder}: is trained as long as trainer.max_epochs and trainer.max_steps allow. Fix: raise them to train "
             f"it further{_listed(others, ' with ')}, or train in another folder or with resume=false"
         )
     if not others and (reached_limit or not find_changes(trained, OmegaConf.to_container(config))):
@@ -162,15 +161,15 @@ def _other_settings(config: DictConfig, folder: Path, trained: Mapping[str, Any]
     differences = find_changes(trained, OmegaConf.to_container(config))
     others = {key: values for key, values in differences.items() if key not in LIMITS}
     if others and config.resume == "auto":
-        raise UserError(f"{folder} holds a run with other settings ({_listed(others)}). Fix: {CHOICES}")
+        raise UserError(f"{folder}: holds a run with other settings ({_listed(others)}). Fix: {CHOICES}")
     return others
 
 
 def check_other_data(resume: Any, folder: Path) -> None:
-    """Refuse to resume a run whose texts changed since it started, unless resume=true says so."""
+    """Refuse resume=auto for a run whose texts changed since it started; otherwise log a warning."""
     if resume == "auto":
         raise UserError(
-            f"{folder} holds a run on other data (texts of data.train or data.valid changed). Fix: {CHOICES}"
+            f"{folder}: holds a run on other data (texts of data.train or data.valid changed). Fix: {CHOICES}"
         )
     log.warning("the texts of data.train or data.valid are not those with which this run started")
 

@@ -32,7 +32,7 @@ def initialize_from(
     try:
         run = TrainedRun(path, user_dir)
     except UserError as error:
-        raise UserError(f"init_from: {error}") from error
+        raise UserError("init_from=" + f"{error}".removeprefix("run=")) from error
     for side, ours, theirs in zip(SIDES, languages, run.languages, strict=True):
         if ours.vocabulary.to_json() != theirs.vocabulary.to_json():
             raise ConfigurationError(

@@ -1,6 +1,6 @@
 """Replace unknown words by what the alignment points to (Luong 2015 §4.2; Sankaran 2016 §6.2)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def check_unknown(mode: str, key: str = "unknown") -> None:
 
 
 def make_replacer(
-    run: TrainedRun, mode: str, data_overrides: list[str] | None = None
+    run: TrainedRun, mode: str, data_overrides: Sequence[str] = ()
 ) -> Callable[[Translation], Translation]:
     """Return the function that treats unknown words as `unknown=MODE` says.
 

@@ -176,7 +176,7 @@ def test_a_submitit_job_may_use_two_nodes(tmp_path, cluster: Cluster):
 def test_a_failed_job_of_a_submitit_sweep_is_one_line_with_its_log(tmp_path, cluster: Cluster):
     done = submit_sweep(cluster, "attention=dot", "init_from=/nowhere", f"hydra.sweep.dir={tmp_path}")
     (log,) = tmp_path.glob("*attention=dot*/train.log")
-    reason = "init_from: run=/nowhere: no such folder or checkpoint"
+    reason = "init_from=/nowhere: no such folder or checkpoint"
     *_, last = done.stderr.strip().split("\n")
     assert last.startswith(f"error: {log}: the job failed: {reason} (the same command again")
     assert (done.returncode, reason in log.read_text()) == (1, True)

@@ -159,4 +159,4 @@ def test_init_from_starts_a_new_run_and_a_resumed_run_ignores_it(tmp_path, capfd
     status, log = train(*other, f"init_from={tmp_path}/first", folder="fifth")
     assert f"its source vocabulary is another. Fix: data.vocabulary.run={tmp_path}/first" in log
     status, log = train(f"init_from={tmp_path}/first", "pretraining={without: [memory]}", folder="sixth")
-    assert "both say what to start from" in log
+    assert "pretraining= is given too" in log

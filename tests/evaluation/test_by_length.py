@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from nmt.errors import ConfigurationError
 from nmt.evaluation.bleu import corpus_bleu, sentence_statistics
 from nmt.evaluation.by_length import (
     MIN_SENTENCES,
@@ -166,10 +165,6 @@ def test_bucket_names_are_ranges_of_values():
     assert bucket_names((0, 1, 2, 5), first=0) == ["0", "1", "2", "3–5", ">5"]
 
 
-def test_wrong_lengths_and_bounds_are_errors():
+def test_wrong_lengths_are_errors():
     with pytest.raises(ValueError, match="2 hypotheses but 1 source lengths"):
         by_length([1], statistics_of(["a", "b"], [["a", "b"]]))
-    with pytest.raises(ConfigurationError, match=r"bounds=\[10, 10\]: must be one or more increasing numbers"):
-        by_length([1], statistics_of(["a"], [["a"]]), bounds=(10, 10))
-    with pytest.raises(ConfigurationError, match=r"bounds=\[\]"):
-        by_length([1], statistics_of(["a"], [["a"]]), bounds=())

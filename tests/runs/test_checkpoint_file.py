@@ -77,7 +77,7 @@ def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(folder, caplog)
     assert path == folder / "previous.ckpt"
     assert same(content, stored(2))
     assert "last.ckpt: cannot be loaded" in caplog.text
-    assert "the checkpoint before it is used" in caplog.text
+    assert "trying the checkpoint before it" in caplog.text
     AtomicCheckpointIO().save_checkpoint(
         stored(4), folder / "last.ckpt"
     )  # the damaged one does not take the good one's place

@@ -263,10 +263,10 @@ def test_training_in_a_restored_run_is_refused_as_completed(sweep):
     with pytest.raises(CompletedAlreadyError):
         find_earlier_training(config, sweep / "b")
     config.dropout = 0.9
-    with pytest.raises(UserError, match=r"b holds a run with other settings \(dropout 0.1 → 0.9\)"):
+    with pytest.raises(UserError, match=r"b: holds a run with other settings \(dropout 0.1 → 0.9\)"):
         find_earlier_training(config, sweep / "b")
     config.resume = True
-    with pytest.raises(UserError, match="b holds a completed run without its checkpoints"):
+    with pytest.raises(UserError, match="b: holds a completed run without its checkpoints"):
         find_earlier_training(config, sweep / "b")
     with pytest.raises(UserError, match="b: is completed, but has no checkpoints"):
         TrainedRun(str(sweep / "b"))

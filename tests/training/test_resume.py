@@ -78,7 +78,7 @@ def test_a_run_whose_checkpoints_are_a_link_resumes_as_itself(folder, tmp_path_f
     (folder / "checkpoints").symlink_to(elsewhere)
     earlier = find_earlier_training(configuration(), folder)
     assert (earlier.seconds, earlier.other_settings_from) == (60.0, None)
-    with pytest.raises(UserError, match=r"resume=false would put ckpt_path=.* aside"):
+    with pytest.raises(UserError, match=r"ckpt_path=.*: resume=false would put it aside"):
         find_earlier_training(configuration(resume=False, ckpt_path=str(folder / LAST)), folder)
 
 
@@ -231,7 +231,7 @@ def test_resume_false_keeps_the_earlier_run(folder):
     write_status(folder, "failed")
     put_aside(folder)
     assert (folder / "earlier.2" / "summary.json").is_file()
-    with pytest.raises(UserError, match=r"resume=false would put ckpt_path=.* aside"):
+    with pytest.raises(UserError, match=r"ckpt_path=.*: resume=false would put it aside"):
         find_earlier_training(configuration(resume=False, ckpt_path=str(earlier / "checkpoints" / "last.ckpt")), folder)
 
 

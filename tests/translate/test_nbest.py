@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from nmt.cli.translate import _format_nbest
+from nmt.cli.translate import _format
 from nmt.config.schema import load_defaults
 from nmt.evaluation import forced_scoring, rescoring
 from nmt.translate.text_translator import Translation
@@ -15,7 +15,8 @@ from nmt.translate.text_translator import Translation
 @pytest.mark.parametrize("alignments", [False, True])
 @pytest.mark.parametrize("text", ["a ||| 5 ||| b", "|||", "a |||| b", "a | b"])
 def test_a_text_that_contains_the_field_separator_is_rescored_unchanged(tmp_path, monkeypatch, text, alignments):
-    line = _format_nbest(0, Translation.empty()._replace(text=text, score=-1.5), alignments)
+    settings = OmegaConf.create({"format": "text", "alignments": alignments})
+    (line,) = _format(0, "pu", [Translation.empty()._replace(text=text, score=-1.5)], settings, nbest=2)
     (tmp_path / "nbest").write_text(f"{line}\n")
     (tmp_path / "source").write_text("pu\n")
     seen = []
