@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def choose_folder(
-    runs: list[TrainedRun], settings: DictConfig, test: str, how: Mapping[str, Any], data_overrides: list[str]
+    runs: list[TrainedRun], settings: DictConfig, test: str, entries: Mapping[str, Any], data_overrides: list[str]
 ) -> Path:
     """Return the folder of an evaluation, in that of the run, of the ensemble, or in one that `output` names.
 
@@ -31,10 +31,10 @@ def choose_folder(
         runs: The run, or the members of an ensemble.
         settings: The settings of the command.
         test: The name of the test set.
-        how: The entries of scores.json that name the settings of the evaluation.
+        entries: The entries of scores.json that name the settings of the evaluation.
         data_overrides: The `data.` arguments of the command.
     """
-    return _choose_parent(runs, settings) / name_evaluation(test, how, data_overrides, runs[0])
+    return _choose_parent(runs, settings) / name_evaluation(test, entries, data_overrides, runs[0])
 
 
 def _choose_parent(runs: list[TrainedRun], settings: DictConfig) -> Path:
@@ -49,12 +49,12 @@ def _choose_parent(runs: list[TrainedRun], settings: DictConfig) -> Path:
     return Path("outputs") / "ensembles" / digest
 
 
-def name_evaluation(test: str, how: Mapping[str, Any], data_overrides: list[str], run: TrainedRun) -> str:
+def name_evaluation(test: str, entries: Mapping[str, Any], data_overrides: list[str], run: TrainedRun) -> str:
     """Return TEST,KEY=VALUE,… with the settings of the search, the text and BLEU that are not the run's own."""
     changes, section = _list_changes(test, data_overrides, run), section_of_test(test)
     if not any(is_within(key, (section,)) for key in _flatten_data(run)):  # a new test set: its arguments define it
         changes = [change for change in changes if not is_within(override_key(change), (section,))]
-    return _join(test, [*_list_search(how, run), *changes])
+    return _join(test, [*_list_search(entries, run), *changes])
 
 
 def _flatten_data(run: TrainedRun) -> dict[str, Any]:
@@ -67,12 +67,12 @@ def _list_changes(test: str, data_overrides: list[str], run: TrainedRun) -> list
     return [change for change in sorted(changes_of_test(test, data_overrides)) if change not in settings]
 
 
-def _list_search(how: Mapping[str, Any], run: TrainedRun) -> list[str]:
+def _list_search(entries: Mapping[str, Any], run: TrainedRun) -> list[str]:
     """Return the settings of a search that are not the run's own."""
     defaults = asdict(Search(**run.search)) | EVALUATION_DEFAULTS
     defaults |= {"unknown": run.unknown, "checkpoint": run.default_checkpoint}
-    used = how["search"] | {key: how[key] for key in EVALUATION_DEFAULTS}
-    match how["members"]:
+    used = entries["search"] | {key: entries[key] for key in EVALUATION_DEFAULTS}
+    match entries["members"]:
         case [{"checkpoint": checkpoint}]:
             used["checkpoint"] = checkpoint
     return [format_argument(key, value) for key, value in used.items() if value != defaults.get(key, value)]
@@ -94,16 +94,16 @@ def _shorten(setting: str) -> str:
 
 
 def keep_other_scores(
-    folder: Path, test: str, how: Mapping[str, Any], data_overrides: list[str], run: TrainedRun
+    folder: Path, test: str, entries: Mapping[str, Any], data_overrides: list[str], run: TrainedRun
 ) -> None:
     """Rename a folder with scores of another search, text or run, by what was used.
 
-    Earlier versions put every search into TEST/. And a name may be given to a new test set again, `output` to a run.
+    Earlier versions wrote every search into TEST/. A test set's name or an `output` folder may also be used again.
     """
     try:
         stored = read_json(inside(folder, SCORES))
         before = _identify(folder, test, stored, stored["data_overrides"], run)
-        now = _identify(folder, test, how, data_overrides, run)
+        now = _identify(folder, test, entries, data_overrides, run)
         if before == now:
             return
         name = _join(test, [part for part in before if part not in now])
@@ -116,6 +116,9 @@ def keep_other_scores(
         log.debug("%s: its scores are replaced (%s)", folder, error)
 
 
-def _identify(folder: Path, test: str, how: Mapping[str, Any], data_overrides: list[str], run: TrainedRun) -> list[str]:
-    runs = [] if folder.parent == run.folder else [f"run={Path(one['run']).name}" for one in how["members"]]
-    return [*_list_search(how, run), *_list_changes(test, data_overrides, run), *runs]
+def _identify(
+    folder: Path, test: str, entries: Mapping[str, Any], data_overrides: list[str], run: TrainedRun
+) -> list[str]:
+    """Return what an evaluation was made with; where the folder is not in the run, the runs too."""
+    runs = [] if folder.parent == run.folder else [f"run={Path(one['run']).name}" for one in entries["members"]]
+    return [*_list_search(entries, run), *_list_changes(test, data_overrides, run), *runs]

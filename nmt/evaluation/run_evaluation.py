@@ -72,8 +72,8 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
         frequencies = count_training_words(data) if settings.by_frequency else None
         unknown = settings.unknown or runs[0].unknown
         replace_unknown = make_replacer(runs[0], unknown, data_overrides)
-    how = _describe_settings(runs, search, settings, unknown)
-    folder = choose_folder(runs, settings, test.name, how, data_overrides)
+    entries = _describe_settings(runs, search, settings, unknown)
+    folder = choose_folder(runs, settings, test.name, entries, data_overrides)
     if folder.is_symlink():  # a run from somebody else must not choose where files are replaced
         raise ConfigurationError(f"{folder}: is a link to another folder. Fix: output=FOLDER writes the results there")
     check_writable(folder, str(folder), ". Fix: output=FOLDER writes the results elsewhere")
@@ -92,7 +92,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
         "blank_pairs_dropped": test.blank,
         "empty_sources": translated.empty,
         "in_parts": translated.in_parts,
-        **how,
+        **entries,
         "counted": dict(data.score),
         "scores": score_translated_set(test, translated, languages, **data.score) | model_scores,
         **score_by_length(test, translated, languages, **data.score),
@@ -104,7 +104,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
     figures = None
     if settings.mechanism:
         figures = compute_figures(translated.translations, list(count_gold_links(test, translated.translations)))
-    keep_other_scores(folder, test.name, how, data_overrides, runs[0])
+    keep_other_scores(folder, test.name, entries, data_overrides, runs[0])
     write_results(folder, test, translated, alignments, scores, figures, heatmaps=heatmaps)
     warn_of_low_bleu(test.name, scores["scores"]["bleu"]["score"])
     return Evaluation(test, translated, scores, folder)
@@ -115,8 +115,15 @@ def _score_alignments(
 ) -> AlignmentScores | None:
     if test.gold is None:
         return None
-    how = {"batch_size": settings.batch_size, "aligned_word": search.aligned_word, "words": test.alignments_words}
-    return score_forced_alignments(translator, test.pairs, test.gold, settings.link_threshold, **how)
+    return score_forced_alignments(
+        translator,
+        test.pairs,
+        test.gold,
+        settings.link_threshold,
+        batch_size=settings.batch_size,
+        aligned_word=search.aligned_word,
+        words=test.alignments_words,
+    )
 
 
 def _describe_settings(runs: list[TrainedRun], search: Search, settings: DictConfig, unknown: str) -> dict[str, Any]:
