@@ -105,9 +105,11 @@ def draw_sentences(browser: Browser, folder: Path) -> None:
     runs = [DEMO / name for name in ("general", "local_p")]
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(compare(runs, baseline="general").save(folder / "sentences.html").as_uri())
-    sentence = page.locator("article").nth(2)
+    page.get_by_label("Order").select_option(index=1)
+    sentence = page.locator("article").first
     sentence.get_by_role("button", name="Alignments").click()
     sentence.locator(".heatmap").nth(3).wait_for()
+    page.evaluate("window.scrollTo(0, 0)")
     top, bottom = page.locator("h2", has_text="Sentences").bounding_box(), sentence.bounding_box()
     height = bottom["y"] + bottom["height"] - top["y"] + 20
     clip = {"x": 0, "y": top["y"] - 10, "width": 1280, "height": height}
