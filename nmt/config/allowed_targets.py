@@ -15,8 +15,8 @@ ALLOWED = ("nmt.model.", "nmt.data.", "torch.nn.init.")
 SECTIONS = ("model", "data", "search")  # of a stored configuration these are read, and the sections they refer to
 # Stored settings may refer to each other, to computed sizes and to the place of the data. They may not refer to other
 # environment variables, because these may be secrets.
-ALLOWED_REFERENCE = r"(?:(?:twice|half|default):|oc\.env:NMT_(?:DATA|CACHE)[,}]|(?P<section>\w+)[.\w]*\})"
-REFERENCE = re.compile(rf"\$\{{{ALLOWED_REFERENCE}")
+COMPUTED, ENVIRONMENT = "(?:twice|half|default):", r"oc\.env:NMT_(?:DATA|CACHE)"
+REFERENCE = re.compile(rf"\$\{{(?:{COMPUTED}|{ENVIRONMENT}[,}}]|(?P<section>\w+)[.\w]*\}})")
 PATH = re.compile(r"\$\{(\w[.\w]*)\}")  # the key that a reference names, also inside ${twice:…}
 MOST_VALUES = 20_000  # of a run; it has about 300
 

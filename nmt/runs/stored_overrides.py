@@ -15,7 +15,7 @@ from typing import Any
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
-from nmt.config.allowed_targets import walk
+from nmt.config.allowed_targets import COMPUTED, ENVIRONMENT, walk
 from nmt.config.diff import override_key
 from nmt.config.overrides import quote_value, read_path
 from nmt.config.schema import load_setting_names
@@ -26,9 +26,7 @@ from nmt.system.safe_files import UnreadableError, read_yaml
 
 CHOICE = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*")  # a name below the folder of a group; ../ would lead out of it
 # A complete reference to other settings, with nothing inside from which a second resolution could make another one
-REFERENCE = re.compile(
-    r"\$\{(?:(?:twice|half|default):[^${}]*|oc\.env:NMT_(?:DATA|CACHE)(?:,[^${}]*)?|\w[.\w]*)\}", re.ASCII
-)
+REFERENCE = re.compile(rf"\$\{{(?:{COMPUTED}[^${{}}]*|{ENVIRONMENT}(?:,[^${{}}]*)?|\w[.\w]*)\}}", re.ASCII)
 REFUSED_KEYS = re.compile(
     r".*_target_|user_dir"
     r"|hydra\b"
