@@ -80,7 +80,7 @@ MISTAKES = {
     "data.train.source=train.py data.train.target=train.py data.valid.source=train.py data.valid.target=train.py "
     "data.source.language=en data.target.language=de": "tpyo.en: no such file",
     "callbacks.checkpoint=null": "callbacks.early_stopping: monitors what callbacks.checkpoint does, and that is null",
-    "+trainer.default_root_dir=x": "trainer.default_root_dir: would have no effect, hydra.run.dir=FOLDER says where",
+    "+trainer.default_root_dir=x": "trainer.default_root_dir: would have no effect, hydra.run.dir=FOLDER sets it",
     "callbacks.checkpoint.save_top_k=3": "callbacks.checkpoint.save_top_k=3: must be 1, because best.ckpt is the run's",
     "callbacks.checkpoint.filename=top": "callbacks.checkpoint.filename=top: must be best, because best.ckpt is the",
     "callbacks.checkpoint.monitor=val/bleu": "callbacks.checkpoint.monitor=val/bleu: choose valid/loss, valid/perp",
