@@ -33,7 +33,7 @@ INSTEAD = {
     r"=NAME\b": "=test_2016",
     r"baseline=RUN\b": "baseline=attention=additive",
     r"data=test_2016": "data=multi30k",
-    r"ckpt_path=FOLDER": "data=multi30k ckpt_path=outputs/first",
+    r"ckpt_path=FOLDER": "data=multi30k trainer.max_steps=4 ckpt_path=outputs/first",
     r"\bOTHER\b|outputs/general/RUN": "outputs/second",
     r"runs=\[A,B,C,D\]": "runs=[outputs/first,outputs/second]",
     r"\bFOLDER\b": "outputs/first",
