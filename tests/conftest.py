@@ -46,3 +46,14 @@ def browser():
         browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def forgotten_users_folder(monkeypatch):
+    """Forget the documented user_dir after a test."""
+    from nmt.config.user_dir import user_folders
+
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    user_folders.clear()
+    sys.modules.pop("my_parts", None)

@@ -24,7 +24,6 @@ from nmt.api.translations import Translation
 from nmt.cli.arguments import read_arguments
 from nmt.cli.evaluate import choose_task
 from nmt.cli.run_arguments import split_runs
-from nmt.config.user_dir import user_folders
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 HAND_WRITTEN = [path for path in DOCUMENTS if "results" not in path.parts]  # the results are written by studies/
@@ -32,13 +31,7 @@ FIRST_PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
 
 
-@pytest.fixture(autouse=True)
-def forgotten_users_folder(monkeypatch):
-    """Forget a documented user_dir after the test."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield
-    user_folders.clear()
-    sys.modules.pop("my_parts", None)
+pytestmark = pytest.mark.usefixtures("forgotten_users_folder")
 
 
 def anchors(path: Path) -> set[str]:

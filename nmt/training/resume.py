@@ -40,9 +40,7 @@ class EarlierTraining(NamedTuple):
     checkpoint: str | None = None  # from which training resumes
     seconds: float = 0.0
     metrics: Mapping[str, float] = {}
-    other_settings_from: str | None = (
-        None  # a checkpoint of another run or of other settings, from which it ever resumed
-    )
+    other_settings_from: str | None = None  # a checkpoint of another run or settings, from which it ever resumed
     summary: Mapping[str, Any] = {}  # the entries of summary.json that a resumed run keeps
     starts_again: bool = False  # and the run in the folder is put aside
 

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,12 +24,7 @@ SHARP = (*TWO_STEPS, "attention=sharp")
 REFUSED = r"_target_=my_parts\.Sharp: refused, because .* Fix: add user_dir=FOLDER if you trust it"
 
 
-@pytest.fixture(autouse=True)
-def _forget_users_code(monkeypatch):
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield
-    user_folders.clear()
-    sys.modules.pop("my_parts", None)
+pytestmark = pytest.mark.usefixtures("forgotten_users_folder")
 
 
 @pytest.fixture(scope="module")
