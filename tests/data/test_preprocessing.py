@@ -37,7 +37,7 @@ def test_the_code_of_a_country_leads_to_its_languages(code, languages):
 def test_a_language_without_rules_of_moses_is_a_warning(caplog):
     side = {"tokenizer": "moses", "normalize": False}
     check_languages(OmegaConf.create({"source": side | {"language": "quy"}, "target": side | {"language": "de"}}))
-    (warning,) = caplog.messages
+    (warning,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert warning.startswith("data.source.language=quy: Moses has no rules for it")
     assert warning.endswith("; the text is split as English")
 

@@ -31,6 +31,7 @@ def test_a_run_on_several_files_is_evaluated_where_they_lie_now(tmp_path):
     moved = [setting.replace("first", "second") for setting in (*train[:2], *valid)]
     done = command("evaluate", f"run={tmp_path}/run", "unknown=translate", "by_frequency=true", *moved, cwd=tmp_path)
     assert "word_table.tsv.gz: learning it from the training text" in done.stderr
-    buckets = json.loads((tmp_path / "run/valid,unknown=translate/scores.json").read_text())["by_frequency"]
+    (scores,) = tmp_path.glob("run/valid,unknown=translate,source=1.en-*,target=1.de-*/scores.json")
+    buckets = json.loads(scores.read_text())["by_frequency"]
     assert [bucket["reference_words"] for bucket in buckets if bucket["reference_words"]] == [10, 30]  # once, 40 times
     assert (tmp_path / "run" / "word_table.tsv.gz").is_file()
