@@ -30,7 +30,7 @@ def test_ci_tests_the_python_versions_that_the_package_accepts():
 def test_every_pin_lies_in_the_range_of_the_package():
     extras = [text for texts in PROJECT["optional-dependencies"].values() for text in texts]
     ranges = {one.name: one.specifier for one in map(Requirement, [*PROJECT["dependencies"], *extras])}
-    assert dict(pins()).keys() == ranges.keys() - {"hydra-optuna-sweeper"}  # which the project installs on demand
+    assert dict(pins()).keys() == ranges.keys()
     assert [f"{name}=={version}" for name, version in pins() if version not in ranges[name]] == []
 
 

@@ -1,14 +1,20 @@
-"""The wheel: its commands train, score, translate and compare in an empty folder, without the checkout."""
+"""The wheel with the packages that it requires and no extra: its commands work in an empty folder."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import venv
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
 from commands import ROOT, TWELVE_STEPS
+from packaging.requirements import Requirement
+from test_requirements import PROJECT
 
 DEMO = ("experiment=demo", *TWELVE_STEPS, "trainer.max_epochs=1", "data.tests.test.count=20", "data.tests.long.count=5")
 SOURCES = ("nmt", "conf", "hydra_plugins", "setup.py", "pyproject.toml", "README.md", "LICENSE")
@@ -18,16 +24,39 @@ pytestmark = pytest.mark.xdist_group("installed package")  # the tests share mod
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """Return a folder with nothing but the installed wheel."""
-    sources, wheels, target = (tmp_path_factory.mktemp(name) for name in ("sources", "wheels", "target"))
+    """Return an environment with the wheel and the packages that it requires, and with no extra."""
+    sources, wheels, environment = (tmp_path_factory.mktemp(name) for name in ("sources", "wheels", "environment"))
     for name in SOURCES:  # copied, because building writes to the folder of the sources
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, sources / name)
+    venv.create(environment, symlinks=True)
     pip = (sys.executable, "-m", "pip", "--quiet")
     build = (*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, sources)
     subprocess.run(build, check=True, timeout=300)
-    subprocess.run((*pip, "install", "--no-deps", "--target", target, *wheels.iterdir()), check=True, timeout=300)
-    return target
+    install = (*pip, "--python", environment / "bin" / "python", "install", "--no-deps", *wheels.iterdir())
+    subprocess.run(install, check=True, timeout=300)
+    for package in list_required(map(Requirement, PROJECT["dependencies"])):  # linked, to download nothing
+        for name in {file.parts[0] for file in package.files} - {"..", "__pycache__"}:
+            (find_packages(environment) / name).symlink_to(package.locate_file(name))
+    return environment
+
+
+def find_packages(environment: Path) -> Path:
+    (folder,) = environment.glob("lib/python*/site-packages")
+    return folder
+
+
+def list_required(requirements: Iterator[Requirement]) -> list[Distribution]:
+    """Return the installed packages that requirements name, and those that these require."""
+    waiting, packages = list(requirements), {}
+    while waiting:
+        one = waiting.pop()
+        if (one.name, *one.extras) not in packages:
+            packages[one.name, *one.extras] = package = distribution(one.name)
+            for further in map(Requirement, package.requires or []):
+                if not further.marker or any(further.marker.evaluate({"extra": extra}) for extra in ("", *one.extras)):
+                    waiting.append(further)
+    return list({package.name: package for package in packages.values()}.values())
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +64,18 @@ def call(installed, tmp_path_factory):
     """Return a function that runs an installed command in a folder that was empty at first."""
     folder = tmp_path_factory.mktemp("empty")
 
-    def call(command: str, *arguments: str, text: str = "") -> str:
+    def call(command: str, *arguments: str, text: str = "", status: int = 0) -> str:
         done = subprocess.run(
-            [sys.executable, installed / "bin" / command, *arguments],
+            [installed / "bin" / command, *arguments],
             input=text,
             capture_output=True,
             text=True,
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(installed)},
+            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
             timeout=300,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == status, done.stderr
         return done.stdout + done.stderr
 
     call.folder = folder
@@ -63,7 +92,37 @@ def run(call) -> Path:
 def test_the_wheel_holds_every_module_and_every_configuration(installed):
     for folder, place in (("nmt", "nmt"), ("conf", "nmt/conf"), ("hydra_plugins", "hydra_plugins")):
         files = {path.relative_to(ROOT / folder) for path in (ROOT / folder).rglob("*.*") if path.suffix != ".pyc"}
-        assert {file for file in files if not (installed / place / file).is_file()} == set()
+        assert {file for file in files if not (find_packages(installed) / place / file).is_file()} == set()
+
+
+def test_without_wandb_the_default_logger_writes_its_file_and_says_so(call):
+    output = call("nmt-train", *DEMO, "logger=local", "hydra.run.dir=without_wandb")
+    assert "logger=local: wandb is not installed, so only metrics.csv is written. Fix: pip install wandb\n" in output
+    assert (call.folder / "without_wandb" / "metrics.csv").is_file()
+
+
+EXTRAS = {  # a command that needs a package of the extra, and what its answer says
+    "wandb": ("nmt-train logger=wandb", "logger=wandb: needs wandb"),
+    "tensorboard": ("nmt-train logger=tensorboard", "logger=tensorboard: needs tensorboard"),
+    "slurm": ("nmt-train -m hydra/launcher=submitit_slurm", "launcher=submitit_slurm: needs hydra-submitit-launcher"),
+    "optuna": ("nmt-train hparams_search=optuna", "hydra/sweeper=optuna: needs hydra-optuna-sweeper"),
+    "hub": ("nmt-train data=hub data.reader.path=OWNER/NAME", "data=hub: needs datasets"),
+    "serve": ("nmt-compare RUN serve=true", "serve=true: needs starlette and uvicorn and psutil"),
+    "align": ("nmt-align data.train.count=60", "no aligner"),
+    "workspaces": ("python -m nmt.report.wandb_workspace RUN me/nmt", "wandb_workspace: needs wandb_workspaces"),
+}
+
+
+def test_every_extra_is_tried():
+    assert EXTRAS.keys() == PROJECT["optional-dependencies"].keys() - {"dev"}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_what_needs_an_extra_names_it_in_one_line(call, run, extra):
+    words, needs = EXTRAS[extra]
+    output = call(*words.replace("RUN", str(run)).split(), status=1)
+    assert re.findall(rf"error: .*{needs} \(extra: {extra}\).*\. Fix: pip install [\w =.-]+\n", output)
+    assert "Traceback" not in output
 
 
 def test_an_installed_run_is_completed_and_names_the_version_of_the_package(run):

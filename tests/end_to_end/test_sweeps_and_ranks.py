@@ -75,6 +75,25 @@ def test_a_completed_sweep_is_scored_without_retraining(tmp_path):
     assert "1 job, 1 completed already" in done.stderr
 
 
+@pytest.mark.slow
+def test_a_search_for_settings_goes_on_where_it_stopped_and_names_the_best(tmp_path):
+    search = ("hparams_search=optuna", *TWO_STEPS, f"hydra.sweep.dir={tmp_path}")
+    command("train", *search, "hydra.sweeper.n_trials=2")
+    done = command("train", *search, "hydra.sweeper.n_trials=3")
+    assert "2 jobs, 2 completed already" in done.stderr
+    assert "3 jobs, 2 completed already" in done.stderr
+    scores = {}
+    for summary in tmp_path.glob("*/summary.json"):
+        settings = OmegaConf.load(summary.parent / ".hydra" / "config.yaml")
+        assert 0.0003 <= settings.optimizer.lr <= 0.01
+        assert 0 <= settings.dropout <= 0.5
+        scores[json.loads(summary.read_text())["best"]["score"]] = (settings.optimizer.lr, settings.dropout)
+    best = OmegaConf.load(tmp_path / "optimization_results.yaml")
+    assert len(scores) == 3
+    assert best.best_value == max(scores)
+    assert tuple(best.best_params.values()) == scores[max(scores)]
+
+
 def find_process(text: str) -> int:
     """Return the id of the process whose command line contains a text."""
     for place in Path("/proc").iterdir():
