@@ -7,11 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import torch
+from code_blocks import find_blocks
 from commands import ROOT, TWELVE_STEPS, command
 from slurm import Cluster, explain_missing, start_two_nodes, wait_until
+from small_project import run_shell, write_small_project
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm")]
 
@@ -180,3 +183,64 @@ def test_a_failed_job_of_a_submitit_sweep_is_one_line_with_its_log(tmp_path, clu
     *_, last = done.stderr.strip().split("\n")
     assert last.startswith(f"error: {log}: the job failed: {reason} (the same command again")
     assert (done.returncode, reason in log.read_text()) == (1, True)
+
+
+HERE = {  # what docs/scaling.md writes, and what is written on two nodes with a core for each task and no GPU
+    r"#SBATCH --gpus-per-node=\d\n|hydra.launcher.gpus_per_node=1 ": "",
+    "tasks-per-node=4": "tasks-per-node=1",
+    r"(cpus.per.task=|CPUS_PER_TASK=)\d+": r"\g<1>1",
+    "trainer=(slurm|gpu)": r"trainer=\1 trainer.accelerator=cpu trainer.precision=32-true",
+    "partition=gpu": "partition=all",
+    "n_jobs=4": "n_jobs=2",
+    "attention=dot,general,coverage,temporal seed=1,2,3": "attention=dot,general seed=1",
+    "make .venv/installed && ": "",
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """Return a small project at the place that docs/scaling.md calls /shared/nmt."""
+    place = tmp_path_factory.mktemp("shared") / "nmt"
+    write_small_project(place)
+    (place / ".venv" / "bin").mkdir(parents=True)
+    (place / ".venv" / "bin" / "activate").write_text(f'export PATH="{Path(sys.executable).parent}:$PATH"\n')
+    return place
+
+
+def read_documented(project: Path, text: str) -> str:
+    """Return the code block of docs/scaling.md with a text, for this cluster."""
+    (block,) = (block.text for block in find_blocks(ROOT / "docs" / "scaling.md") if text in block.text)
+    for pattern, replacement in {"/shared/": f"{project.parent}/", **HERE}.items():
+        block = re.sub(pattern, replacement, block)
+    return dedent(block)
+
+
+def run_script(cluster: Cluster, project: Path, text: str) -> None:
+    script, output = project / "script.sbatch", project / "output"
+    script.write_text(read_documented(project, text))
+    job = cluster.submit(script, f"--chdir={project}", f"--output={output}")
+    state = cluster.wait_for(job, seconds=200)
+    assert state == "COMPLETED", output.read_text()
+
+
+def test_the_documented_script_trains_one_model_on_two_nodes(cluster: Cluster, project):
+    run_script(cluster, project, "--job-name=first")
+    assert read_summary(project.parent / "runs" / "first")["status"] == "completed"
+    assert "MEMBER: 2/2" in (project / "output").read_text()
+
+
+def check_scored(sweep: Path, count: int) -> None:
+    runs = [path.parent for path in sweep.glob("*/summary.json")]
+    assert [read_summary(run)["status"] for run in runs] == ["completed"] * count
+    assert all((run / "test" / "scores.json").is_file() for run in runs)
+
+
+def test_the_documented_script_runs_a_sweep_within_one_job(cluster: Cluster, project):
+    run_script(cluster, project, "--job-name=sweep")
+    check_scored(project / "multirun" / "node", 2)
+
+
+@needs_submitit
+def test_the_documented_command_submits_the_jobs_of_a_sweep(cluster: Cluster, project):
+    run_shell(project, read_documented(project, "hydra/launcher=submitit_slurm"), **cluster.environment)
+    check_scored(project / "multirun" / "slurm", 4)
