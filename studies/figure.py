@@ -63,6 +63,7 @@ def _draw(panels: Mapping[str, Points], path: Path) -> None:
     from matplotlib.figure import Figure
 
     settings = {"svg.fonttype": "none", "svg.hashsalt": path.stem, "font.size": 9}  # equal figures make equal files
+    settings["font.sans-serif"] = ["DejaVu Sans"]  # alone, because the whole list would be written with each text
     with matplotlib.rc_context(settings):
         rows = max(map(len, panels.values()))
         figure = Figure(figsize=(5.2 * len(panels), 0.7 + 0.26 * rows), layout="constrained")
