@@ -78,7 +78,6 @@ class PreparedRun:
     trainer: Trainer
     module: TrainingModule
     data: TranslationData
-    stage: Path  # the folder it would have as a pretraining stage
 
 
 def train(config: DictConfig) -> float | None:
@@ -157,7 +156,10 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     entries["matmul_precision"] = set_up_products(config.matmul_precision, precision, module.model, device)
     code, codes = code_version(config), entries.get("code", [])
     codes = codes if code in codes else [*codes, code]
-    summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=codes)
+    entries |= {"stage": stage.name, "parameters": parameter_counts(module.model)}
+    summary.update(versions=versions(), git_commit=git_commit(), code=codes)
+    if trainer.is_global_zero and not entries.get("went_on_with"):  # or its settings do not say how it was trained
+        offer_as_stage(plan.folder, stage)
     log.info("%s parameters; run folder: %s", f"{entries['parameters']['total']:,}", plan.folder)
     for logger in loggers:
         if isinstance(logger, WandbRun):
@@ -165,7 +167,7 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     summary.loggers = loggers  # only now, because closing a W&B logger opens its run
     for logger in loggers:
         logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
-    return PreparedRun(plan, trainer, module, data, stage)
+    return PreparedRun(plan, trainer, module, data)
 
 
 def make_data(plan: RunPlan) -> TranslationData:
@@ -214,9 +216,9 @@ def explain_fit_errors(trainer: Trainer, module: TrainingModule) -> Iterator[Non
 
 
 def finish(run: PreparedRun, summary: RunSummary) -> None:
-    """Note the results, score the test set, and offer the run as a pretraining stage."""
+    """Note the results, and score the test set."""
     plan, trainer = run.plan, run.trainer
-    summary.entries |= results(trainer) | {"stage": run.stage.name}
+    summary.entries |= results(trainer)
     summary.entries["last"] = dict(plan.earlier.metrics) | summary.entries["last"]
     if trainer.is_global_zero:
         bleu = summary.entries["last"].get("valid/bleu")
@@ -228,8 +230,6 @@ def finish(run: PreparedRun, summary: RunSummary) -> None:
         for logger in trainer.loggers:
             if isinstance(logger, WandbRun):
                 logger.end(plan.folder, summary.entries, run.data)
-        if not summary.entries.get("went_on_with"):  # or its settings do not say how it was trained
-            offer_as_stage(plan.folder, run.stage)
 
 
 def _warn_of_changes(config: DictConfig) -> None:

@@ -23,7 +23,7 @@ from nmt.config.schema import check_overrides
 from nmt.data.datamodule import TranslationData
 from nmt.errors import ConfigurationError, UserError, did_you_mean
 from nmt.runs.code_fingerprint import code_version
-from nmt.runs.folder import has_checkpoint, read_summary
+from nmt.runs.folder import LOCK, has_checkpoint, read_summary
 from nmt.runs.job import Job, config_dirs, stop
 from nmt.runs.trained_model import with_vocabulary_sizes
 from nmt.system.files import write_text
@@ -85,7 +85,7 @@ def stage_folder(config: DictConfig, overrides: Sequence[str], data: Translation
 
 
 def offer_as_stage(folder: Path, stage: Path) -> None:
-    """Leave a note that a completed run in `folder` may serve as the stage whose own folder would be `stage`."""
+    """Leave a note that the run in `folder` will serve, once completed, as the stage with the folder `stage`."""
     if folder.absolute() != stage:
         stage.parent.mkdir(parents=True, exist_ok=True)
         write_text(_note(stage), str(folder.absolute()))
@@ -96,12 +96,16 @@ def _note(stage: Path) -> Path:
 
 
 def _offered_run(stage: Path) -> Path | None:
-    """Return the run that was offered for this stage, if it is still what it was."""
+    """Return the run that was offered for this stage, if it is still what it was; wait for it if it is in training."""
     try:
         folder = Path(_note(stage).read_text(encoding="utf-8"))
     except OSError:
         return None
     summary = read_summary(folder)  # the run there may have been trained again, or for longer
+    if (summary.get("status"), summary.get("stage")) == ("running", stage.name):
+        message = f"pretraining: another process trains {folder} with the same settings; waiting for it"
+        with lock_file(folder / LOCK, message=message):  # free if that process was killed
+            summary = read_summary(folder)
     is_same = (summary.get("status"), summary.get("stage")) == ("completed", stage.name)
     by_one_code = len(summary.get("code", ())) == 1  # a fingerprint names the code of the run's end alone
     return folder if is_same and by_one_code and has_checkpoint(folder) else None

@@ -60,6 +60,24 @@ def test_each_of_three_stages_records_the_weights_it_took_over(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_run_waits_for_the_run_in_training_that_it_builds_on(tmp_path):
+    recipes = tmp_path / "conf" / "experiment"
+    recipes.mkdir(parents=True)
+    (recipes / "first.yaml").write_text(FIRST)
+    (recipes / "second.yaml").write_text(SECOND)
+    shared = (*TINY, "trainer.max_epochs=60", "callbacks.early_stopping.patience=60", f"user_dir={tmp_path}")
+    shared += (f"pretraining_folder={tmp_path}/stages",)
+    words = [sys.executable, ROOT / "train.py", "experiment=first", *shared, f"hydra.run.dir={tmp_path}/first"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=ROOT) as first:
+        next(line for line in first.stderr if "epoch 0" in line)
+        done = command("train", "experiment=second", *shared, f"hydra.run.dir={tmp_path}/second")
+        first.communicate()
+    assert f"pretraining: another process trains {tmp_path}/first with the same settings; waiting" in done.stderr
+    assert read_summary(tmp_path / "second")["initialized_from"]["run"] == str(tmp_path / "first")
+    assert [path for path in (tmp_path / "stages").iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.slow
 def test_two_parallel_runs_train_a_shared_stage_once_and_a_third_reuses_it(tmp_path):
     shared = (*ONCE, *MEMORY, f"pretraining_folder={tmp_path}/stages")
     runs = [

@@ -35,7 +35,7 @@ INSTEAD = {
     "trainer=ddp ": "trainer=ddp trainer.accelerator=cpu trainer.precision=32-true ",
     "(nnodes|num_nodes)=2": r"\1=1",
     "(devices|nproc-per-node)=4": r"\1=2",
-    "HOST0 --master-port=29500": "127.0.0.1 --master-port=0",
+    "HOST0 --master-port=29500": "127.0.0.1 --master-port=29511",
 }
 
 

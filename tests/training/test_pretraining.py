@@ -5,9 +5,11 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import pytest
 from compositions import configured
+from filelock import FileLock
 
 from nmt.errors import UserError
 from nmt.runs.job import Job
@@ -33,6 +35,28 @@ def test_a_run_serves_as_stage_only_while_unchanged(tmp_path):
     assert _offered_run(place) == run
     (run / "checkpoints" / "best.ckpt").unlink()  # to save room
     assert _offered_run(place) is None
+
+
+@pytest.mark.parametrize("end", ["completed", "running"])  # running: as if it was killed
+def test_a_run_in_training_is_waited_for(tmp_path, caplog, end):
+    place, run = tmp_path / "stages" / "nmt-1a2b", tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "checkpoints" / "best.ckpt").touch()
+    (run / "summary.json").write_text(json.dumps({"status": "running", "stage": "nmt-1a2b", "code": ["def"]}))
+    offer_as_stage(run, place)
+    begun = threading.Event()
+
+    def train():
+        with FileLock(run / ".lock"):
+            begun.set()
+            time.sleep(0.5)
+            (run / "summary.json").write_text(json.dumps({"status": end, "stage": "nmt-1a2b", "code": ["def"]}))
+
+    threading.Thread(target=train).start()
+    begun.wait()
+    caplog.set_level("INFO")
+    assert _offered_run(place) == (run if end == "completed" else None)
+    assert f"pretraining: another process trains {run} with the same settings; waiting for it" in caplog.messages
 
 
 def test_the_search_decides_a_stage_only_if_validations_use_it(tmp_path):
