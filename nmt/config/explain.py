@@ -37,7 +37,7 @@ HYDRA_PLUGINS = {  # packages with launchers and sweepers, and the extras that i
     "submitit_local": ("hydra-submitit-launcher", "slurm"),
     "ray": ("hydra-ray-launcher", None),
 }
-AFTER_A_FAILED_JOB = "the same command again skips completed jobs"
+AFTER_A_FAILED_JOB = "the same command skips completed jobs; give it when the others have ended"
 TRACEBACK = "(traceback:"  # marks the line of an unexpected error
 SHOW_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
 
@@ -223,8 +223,9 @@ def _out_of_memory(error: RuntimeError, _: re.Match, checkpoint: Any, epochs: An
 
 def _job_without_result(_: RuntimeError, match: re.Match) -> str:
     return (
-        f"job {match[1]}: ended without a result (state {match[3]}); log: {match[2]}_log.err. Fix: the same command "
-        "again resumes it from its last checkpoint; hydra.launcher.timeout_min=… gives more time"
+        f"job {match[1]}: ended without a result (state {match[3]}); log: {match[2]}_log.err. Fix: the same command, "
+        "when the other jobs have ended, resumes it from its last checkpoint; hydra.launcher.timeout_min=… gives it "
+        "more time"
     )
 
 

@@ -7,6 +7,7 @@ import hashlib
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from nmt.runs.folder import SWEEP, read_job_names, read_summary
@@ -14,14 +15,17 @@ from nmt.runs.folder import SWEEP, read_job_names, read_summary
 
 def sweep_of() -> str | None:
     """Return the name of the sweep that the run is a job of."""
-    folder = Path(HydraConfig.get().runtime.output_dir).parent
-    return folder.name if (folder / SWEEP).is_file() else None
+    config = HydraConfig.get()
+    folder = Path(config.runtime.output_dir).parent
+    return folder.name if (folder / SWEEP).is_file() or config.mode == RunMode.MULTIRUN else None
 
 
 def run_name(name: str) -> str:
     """Return the overrides that tell a job from the others of its sweep; of another run, its name."""
-    folder = Path(HydraConfig.get().runtime.output_dir)
-    return read_job_names(folder.parent).get(folder.name, name)
+    config = HydraConfig.get()
+    folder = Path(config.runtime.output_dir)
+    default = folder.name if config.mode == RunMode.MULTIRUN else name  # of a launcher that writes no sweep.json
+    return read_job_names(folder.parent).get(folder.name, default)
 
 
 def run_id() -> str:

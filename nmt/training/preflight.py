@@ -237,6 +237,12 @@ def check_ranks(config: DictConfig, trainer: Trainer) -> None:
             f"trainer.num_nodes={trainer.num_nodes}: nothing starts the processes of the other nodes. Fix: give this "
             "command to srun, or to torchrun on each node"
         )
+    if ranks != trainer.num_nodes * here:
+        raise ConfigurationError(
+            f"trainer.devices={config.trainer.devices}: this needs {trainer.num_nodes * here} processes, and srun or "
+            f"torchrun has started {ranks}. Fix: start as many; in a job of SLURM take trainer=slurm and "
+            f"srun --ntasks-per-node={here}"
+        )
     cores = available_cores()
     if starts_ranks and trainer.strategy.root_device.type == "cpu" and here > RANKS_PER_CORE * cores:
         raise ConfigurationError(

@@ -120,7 +120,7 @@ def _finish(summary: RunSummary, earlier: EarlierTraining, sweep: Path | None, *
     except OSError as error:  # a full disk must not hide the run's own error
         log.error("%s: cannot be written (%s)", error.filename, error.strerror)
     _close(summary.loggers, exit_code=0 if status == "completed" else 1)
-    if requeues and rank_zero_only.rank == 0:
+    if requeues and rank_zero_only.rank == 0 and IS_JOB not in os.environ:  # what started a job requeues it
         requeue()
     if summary.started:
         place = f": {folder}" if status == "completed" or has_checkpoint(folder) else ""
@@ -157,5 +157,5 @@ def _close(loggers: list[Logger], exit_code: int) -> None:
             try:  # because an open run of W&B would swallow the next job's
                 logger.experiment.finish(exit_code=exit_code)
             except TimeoutError:
-                place = f"{logger.save_dir}/wandb/run-*"
-                log.warning("W&B: the upload took too long. Fix: `wandb sync %s` sends the rest", place)
+                command = f"wandb sync --include-online {logger.save_dir}/wandb/run-*"
+                log.warning("W&B: the upload took too long. Fix: `%s` sends the rest", command)

@@ -1,6 +1,7 @@
 """Signals to a training run, kept until a checkpoint can be saved."""
 
 import logging
+import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +13,7 @@ import torch
 from pytorch_lightning import Trainer
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
+from nmt.runs.job import IS_JOB
 from nmt.system.signals import END_SIGNALS, current_handlers
 from nmt.system.slurm import TIME_WARNING, in_slurm, requeue
 from nmt.training.distributed import highest
@@ -83,7 +85,7 @@ class SignalRequests:
         if handler := self._submitit_handler():
             with suppress(SystemExit):
                 handler(SUBMITIT, None)
-        elif is_first_rank:
+        elif is_first_rank and IS_JOB not in os.environ:  # or the sweep requeues, when all its jobs have saved
             requeue()
 
     def _submitit_handler(self) -> Callable[[int, FrameType | None], Any] | None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+import offline_wandb
 import pytest
 import torch
 from code_blocks import find_blocks
@@ -135,7 +136,7 @@ def test_a_preempted_job_saves_is_requeued_and_resumes_the_same_run(tmp_path, cl
 def submit_sweep(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess:
     """Run a sweep with submitit, which polls its jobs until they have ended."""
     return subprocess.run(
-        [sys.executable, "train.py", "-m", "hydra/launcher=submitit_slurm", *arguments, *TINY],
+        [sys.executable, "train.py", "-m", "hydra/launcher=submitit_slurm", *TINY, *arguments],
         cwd=ROOT,
         env=cluster.environment,
         capture_output=True,
@@ -152,7 +153,8 @@ def run_sweep(cluster: Cluster, *arguments: str) -> None:
 
 @needs_submitit
 def test_a_submitit_sweep_runs_its_jobs_on_the_cluster(tmp_path, cluster: Cluster):
-    run_sweep(cluster, "attention=dot,general", f"hydra.sweep.dir={tmp_path}")
+    sweep = ("attention=dot,general", "logger=local", f"hydra.sweep.dir={tmp_path}")
+    run_sweep(cluster, *sweep)
     folders = {re.search(r"attention=(\w+)", str(path))[1]: path.parent for path in tmp_path.glob("*/summary.json")}
     assert set(folders) == {"dot", "general"}
     summaries = [read_summary(folder) for folder in folders.values()]
@@ -161,7 +163,10 @@ def test_a_submitit_sweep_runs_its_jobs_on_the_cluster(tmp_path, cluster: Cluste
     logs = [path.read_text() for path in sorted(tmp_path.glob(".submitit/*_[01]/*_log.err"))]
     assert len(logs) == 2
     assert all("epoch 1, step 24, validated" in text for text in logs)
-    run_sweep(cluster, "attention=dot,general", f"hydra.sweep.dir={tmp_path}")
+    logged = {name: offline_wandb.read(folder)["run"] for name, folder in folders.items()}
+    assert {run["group"] for run in logged.values()} == {tmp_path.name}
+    assert [f"attention={name}" in run["name"] for name, run in logged.items()] == [True, True]
+    run_sweep(cluster, *sweep)
     assert [read_summary(folder) for folder in folders.values()] == summaries  # completed jobs are skipped
 
 
@@ -181,7 +186,7 @@ def test_a_failed_job_of_a_submitit_sweep_is_one_line_with_its_log(tmp_path, clu
     (log,) = tmp_path.glob("*attention=dot*/train.log")
     reason = "init_from=/nowhere: no such folder or checkpoint"
     *_, last = done.stderr.strip().split("\n")
-    assert last.startswith(f"error: {log}: the job failed: {reason} (the same command again")
+    assert last.startswith(f"error: {log}: the job failed: {reason} (the same command skips")
     assert (done.returncode, reason in log.read_text()) == (1, True)
 
 
@@ -191,7 +196,7 @@ HERE = {  # what docs/scaling.md writes, and what is written on two nodes with a
     r"(cpus.per.task=|CPUS_PER_TASK=)\d+": r"\g<1>1",
     "trainer=(slurm|gpu)": r"trainer=\1 trainer.accelerator=cpu trainer.precision=32-true",
     "partition=gpu": "partition=all",
-    "n_jobs=4": "n_jobs=2",
+    "n_jobs=4": "n_jobs=2 trainer.max_steps=300 callbacks.early_stopping.patience=300",
     "attention=dot,general,coverage,temporal seed=1,2,3": "attention=dot,general seed=1",
     "make .venv/installed && ": "",
 }
@@ -215,16 +220,17 @@ def read_documented(project: Path, text: str) -> str:
     return dedent(block)
 
 
-def run_script(cluster: Cluster, project: Path, text: str) -> None:
-    script, output = project / "script.sbatch", project / "output"
-    script.write_text(read_documented(project, text))
-    job = cluster.submit(script, f"--chdir={project}", f"--output={output}")
-    state = cluster.wait_for(job, seconds=200)
-    assert state == "COMPLETED", output.read_text()
+def submit_documented(cluster: Cluster, project: Path, text: str) -> str:
+    (project / "script.sbatch").write_text(read_documented(project, text))
+    return cluster.submit(project / "script.sbatch", f"--chdir={project}", f"--output={project}/output")
+
+
+def wait_until_completed(cluster: Cluster, project: Path, job: str) -> None:
+    assert cluster.wait_for(job, "COMPLETED", "FAILED", seconds=200) == "COMPLETED", (project / "output").read_text()
 
 
 def test_the_documented_script_trains_one_model_on_two_nodes(cluster: Cluster, project):
-    run_script(cluster, project, "--job-name=first")
+    wait_until_completed(cluster, project, submit_documented(cluster, project, "--job-name=first"))
     assert read_summary(project.parent / "runs" / "first")["status"] == "completed"
     assert "MEMBER: 2/2" in (project / "output").read_text()
 
@@ -236,8 +242,21 @@ def check_scored(sweep: Path, count: int) -> None:
 
 
 def test_the_documented_script_runs_a_sweep_within_one_job(cluster: Cluster, project):
-    run_script(cluster, project, "--job-name=sweep")
-    check_scored(project / "multirun" / "node", 2)
+    """It is warned of the end of its time, and goes on when it is requeued."""
+    sweep = project / "multirun" / "node"
+    job = submit_documented(cluster, project, "--job-name=sweep")
+    wait_until(lambda: count_validations(sweep) >= 2 * 3, 120, (project / "output").read_text)
+    cluster.run("scancel", "--signal=USR1", job)
+    wait_until(lambda: cluster.count_restarts(job) == 1, 60, (project / "output").read_text)
+    wait_until_completed(cluster, project, job)
+    check_scored(sweep, 2)
+    logs = [path.read_text() for path in sweep.glob("*/train.log")]
+    assert [log.count("resuming from") for log in logs] == [1, 1]
+    assert "the job was not requeued" not in "".join([*logs, (project / "output").read_text()])
+
+
+def count_validations(sweep: Path) -> int:
+    return sum(path.read_text().count("validated") for path in sweep.glob("*/train.log"))
 
 
 @needs_submitit

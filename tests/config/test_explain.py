@@ -246,12 +246,12 @@ CASES = {  # type and pattern of a row: the command, the error, the line
     ("RuntimeError", r"^Job (\S+) \(task: \d+\) with path (.+)_result\.pkl\nhas not .* \(state: (\w+)\)"): (
         [],
         submit(lambda: os._exit(3)),
-        r"job (\d+): ended without a result \(state \w+\); log: FOLDER/\1_0_log.err. Fix: the same command again res",
+        r"job (\d+): ended without a result \(state \w+\); log: FOLDER/\1_0_log.err. Fix: the same command, when",
     ),
     ("RuntimeError", r"(?s)^Job \(task=\d+\) failed during .*?\n-+\n(.+)\n-+\n.*?at paths:\n  - (.+?)\n"): (
         [],
         submit(lambda: 1 / 0),
-        r"FOLDER/\d+_0_log.err: the job failed: ZeroDivisionError: division by zero \(the same command again",
+        r"FOLDER/\d+_0_log.err: the job failed: ZeroDivisionError: division by zero \(the same command skips",
     ),
     ("IndexError", ""): (
         [],

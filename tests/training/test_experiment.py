@@ -18,7 +18,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from random_batches import batch_of
 
-from nmt.errors import UserError
+from nmt.errors import ConfigurationError, UserError
 from nmt.runs.provenance import git_commit
 from nmt.training.experiment import explain_fit_errors, make_loggers, results
 from nmt.training.last_checkpoint import LastCheckpoint
@@ -307,6 +307,21 @@ def test_bfloat16_without_bfloat16_products_is_a_warning(precision, has_products
     check_ranks(config, Trainer(accelerator="cpu", devices=1, precision=precision, logger=False))
     warns = "has no bfloat16 products, so training is slower. Fix: trainer.precision=32-true" in caplog.text
     assert warns == (precision == "bf16-mixed" and not has_products)
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_other_numbers_of_processes_than_devices_are_refused(tasks, monkeypatch):
+    """SLURM sets these variables in the script too, where Lightning then starts no processes."""
+    given = {"NTASKS": tasks, "JOB_ID": 7, "JOB_NAME": "first", "PROCID": 0, "LOCALID": 0, "NODEID": 0}
+    for key, value in (given | ({"NTASKS_PER_NODE": 2} if tasks == 2 else {})).items():
+        monkeypatch.setenv(f"SLURM_{key}", str(value))
+    config = configured("trainer=ddp_cpu", "trainer.devices=2")
+    trainer = Trainer(accelerator="cpu", devices=2, strategy="ddp", logger=False)
+    if tasks == 2:
+        check_ranks(config, trainer)
+        return
+    with pytest.raises(ConfigurationError, match=r"trainer.devices=2: this needs 2 processes, and .* has started 1\."):
+        check_ranks(config, trainer)
 
 
 def test_without_wandb_a_run_warns_and_writes_metrics_only(monkeypatch, caplog):

@@ -101,4 +101,6 @@ def test_run_does_not_wait_forever_for_its_upload(monkeypatch, caplog):
 
     monkeypatch.setattr(WandbLogger, "experiment", SimpleNamespace(finish=finish))
     _close([WandbRun(save_dir="FOLDER")], exit_code=0)
-    assert caplog.messages == ["W&B: the upload took too long. Fix: `wandb sync FOLDER/wandb/run-*` sends the rest"]
+    assert caplog.messages == [
+        "W&B: the upload took too long. Fix: `wandb sync --include-online FOLDER/wandb/run-*` sends the rest"
+    ]
