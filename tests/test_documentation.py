@@ -167,9 +167,10 @@ SHOWN = {  # indented blocks that are no commands, by how they begin
     "experiments.md": ["# @package _global_"],  # test_the_table_of_the_document_composes
     "faq.md": ["@software{"],
     "mechanisms.md": ["read:   e_ij"],
+    "scaling.md": ["status=$?"],  # test_a_container_s_script_requeues_what_was_stopped_and_keeps_the_status
     "settings.md": ["outputs/<name>/<time>/"],
     "translation.md": ["log P(y | x)"],
-    "tutorial.md": ["pairs = list("],
+    "tutorial.md": ["pairs = list(", "a, b = "],  # test_the_other_ways_to_split
     "wandb.md": ["logger=wandb: W&B cannot be reached"],
 }
 FENCED = {  # the documents whose blocks of a language have a test of their own
@@ -284,6 +285,36 @@ def test_traces_are_read_as_the_document_says(tmp_path, monkeypatch):
     values: dict = {}
     exec(program, values)
     assert values["coverage"].shape == (2, 3)
+
+
+@pytest.mark.parametrize(("status", "requeued"), [(0, False), (1, False), (138, True), (143, True)])
+def test_a_container_s_script_requeues_what_was_stopped_and_keeps_the_status(tmp_path, status, requeued):
+    (lines,) = re.findall(r"\n\n((?: +.*\n)*? +exit \$status\n)", (ROOT / "docs" / "scaling.md").read_text())
+    script = f'scontrol() {{ echo "$@"; }}; (exit {status})\n{lines}'
+    done = subprocess.run(
+        ["bash", "-c", script], env={"SLURM_JOB_ID": "7"}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (status, "requeue 7\n" * requeued)
+
+
+@pytest.mark.parametrize(("part", "sizes"), [("a, b = ", [2000, 2000, 1000]), ("pairs = list(", [500, 500, 4000])])
+def test_the_other_ways_to_split(tmp_path, monkeypatch, part, sizes):
+    blocks = find_blocks(ROOT / "docs" / "tutorial.md")
+    program = next(block.text for block in blocks if block.text.startswith("import random"))
+    (other,) = (dedent(block.text) for block in blocks if block.text.strip().startswith(part))
+    if part == "a, b = ":
+        program = re.sub(r".*shuffle.*\n", "", program)
+        program = re.sub(r"^parts = .*\n", other, program, flags=re.M)
+    else:
+        program = re.sub(r"^(pairs = .*\n)", rf"\1{other}", program, flags=re.M)
+    (tmp_path / "mine").mkdir()
+    for language in ("de", "en"):
+        (tmp_path / "mine" / f"all.{language}").write_text("".join(f"{language} {number}\n" for number in range(5000)))
+    monkeypatch.chdir(tmp_path)
+    exec(program, {})
+    assert [
+        len((tmp_path / "mine" / f"{name}.de").read_text().splitlines()) for name in ("test", "valid", "train")
+    ] == sizes
 
 
 EQUATION = re.compile(r"^\| `(\w+)=(\w+)` \| (.+) \|$", re.M)
