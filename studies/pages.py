@@ -30,7 +30,8 @@ How to read the tables:
 
 - *p over sentences*: would other sentences of this kind show the difference? *p over seeds*: would
   newly trained models show it? A difference *holds*, or *is shown*, if both p are below 0.05 after
-  correction for the number of comparisons. With one seed, only p over sentences decides.
+  correction for the number of comparisons. With one seed, only p over sentences can be computed. Such a
+  finding is of these models; other seeds may not show it.
 - A difference that is not shown may still exist.
 - *Words too often* are words that the reference has less often or not at all. *Words left out* are the
   reverse. *Repeated 2grams* are word pairs repeated more often than in the reference.
