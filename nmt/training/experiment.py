@@ -78,6 +78,7 @@ class PreparedRun:
     trainer: Trainer
     module: TrainingModule
     data: TranslationData
+    stage: Path  # the folder it would have as a pretraining stage
 
 
 def train(config: DictConfig) -> float | None:
@@ -151,15 +152,17 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     module = make_module(sized, corpus, plan.folder, data.candidate_lists())
     if module.model.needs_links:
         data.read_links()
+    summary.update(stage=stage.name)
+    if trainer.is_global_zero:
+        offer_as_stage(
+            plan.folder, stage
+        )  # before a stage of its own is trained, so that a job that needs this run waits
     entries |= {"data": corpus.text_digest} | _initialize(plan, module)
     device, precision = trainer.strategy.root_device, entries.get("matmul_precision")
     entries["matmul_precision"] = set_up_products(config.matmul_precision, precision, module.model, device)
     code, codes = code_version(config), entries.get("code", [])
     codes = codes if code in codes else [*codes, code]
-    entries |= {"stage": stage.name, "parameters": parameter_counts(module.model)}
-    summary.update(versions=versions(), git_commit=git_commit(), code=codes)
-    if trainer.is_global_zero and not entries.get("went_on_with"):  # or its settings do not say how it was trained
-        offer_as_stage(plan.folder, stage)
+    summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=codes)
     log.info("%s parameters; run folder: %s", f"{entries['parameters']['total']:,}", plan.folder)
     for logger in loggers:
         if isinstance(logger, WandbRun):
@@ -167,7 +170,7 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     summary.loggers = loggers  # only now, because closing a W&B logger opens its run
     for logger in loggers:
         logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
-    return PreparedRun(plan, trainer, module, data)
+    return PreparedRun(plan, trainer, module, data, stage)
 
 
 def make_data(plan: RunPlan) -> TranslationData:
@@ -216,7 +219,7 @@ def explain_fit_errors(trainer: Trainer, module: TrainingModule) -> Iterator[Non
 
 
 def finish(run: PreparedRun, summary: RunSummary) -> None:
-    """Note the results, and score the test set."""
+    """Note the results, score the test set, and offer the run as a pretraining stage."""
     plan, trainer = run.plan, run.trainer
     summary.entries |= results(trainer)
     summary.entries["last"] = dict(plan.earlier.metrics) | summary.entries["last"]
@@ -230,6 +233,7 @@ def finish(run: PreparedRun, summary: RunSummary) -> None:
         for logger in trainer.loggers:
             if isinstance(logger, WandbRun):
                 logger.end(plan.folder, summary.entries, run.data)
+        offer_as_stage(plan.folder, run.stage)  # again, because an equal run that began later may have failed
 
 
 def _warn_of_changes(config: DictConfig) -> None:

@@ -239,9 +239,9 @@ def check_ranks(config: DictConfig, trainer: Trainer) -> None:
         )
     if ranks != trainer.num_nodes * here:
         raise ConfigurationError(
-            f"trainer.devices={config.trainer.devices}: this needs {trainer.num_nodes * here} processes, and srun or "
-            f"torchrun has started {ranks}. Fix: start as many; in a job of SLURM take trainer=slurm and "
-            f"srun --ntasks-per-node={here}"
+            f"trainer.num_nodes={trainer.num_nodes} trainer.devices={config.trainer.devices}: this is for "
+            f"{trainer.num_nodes * here} processes, and here are {ranks}. Fix: set both to what torchrun starts; in a "
+            f"job of SLURM take trainer=slurm, srun, and #SBATCH --ntasks-per-node={here}"
         )
     cores = available_cores()
     if starts_ranks and trainer.strategy.root_device.type == "cpu" and here > RANKS_PER_CORE * cores:

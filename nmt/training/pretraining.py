@@ -48,7 +48,7 @@ def pretrained(pretraining: DictConfig, overrides: Sequence[str]) -> Path:
     folder = stage_folder(hydra.compose("config", overrides=inherited), inherited)
     stage = Job(inherited, folder, config_dirs=config_dirs(HydraConfig.get()))
     stage.folder.parent.mkdir(parents=True, exist_ok=True)
-    message = f"pretraining: another process trains {stage.folder}; waiting for it"
+    message = f"pretraining: another process trains the stage {stage.folder}, or waits for it; waiting"
     with lock_file(Path(f"{stage.folder}.lock"), message=message):
         if stage.is_completed:
             if not has_checkpoint(stage.folder):
@@ -58,10 +58,12 @@ def pretrained(pretraining: DictConfig, overrides: Sequence[str]) -> Path:
                 )
             log.info("pretraining: %s is trained already", stage.folder)
             return stage.folder
-        if (other := _offered_run(stage.folder)) is not None:
+        if (other := _offered_run(stage.folder)) is None:
+            _check_one_process(stage)
+            other = _wait_for_offered_run(stage.folder)
+        if other is not None:
             log.info("pretraining: %s was trained with the same settings", other)
             return other
-        _check_one_process(stage)
         log.info("pretraining: training %s", stage.folder)
         _train(stage)
     return stage.folder
@@ -85,8 +87,11 @@ def stage_folder(config: DictConfig, overrides: Sequence[str], data: Translation
 
 
 def offer_as_stage(folder: Path, stage: Path) -> None:
-    """Leave a note that the run in `folder` will serve, once completed, as the stage with the folder `stage`."""
-    if folder.absolute() != stage:
+    """Leave a note that the run in `folder`, once completed, serves as the stage with the folder `stage`.
+
+    The note of a run that serves already is kept.
+    """
+    if folder.absolute() != stage and _offered_run(stage) is None:
         stage.parent.mkdir(parents=True, exist_ok=True)
         write_text(_note(stage), str(folder.absolute()))
 
@@ -95,20 +100,34 @@ def _note(stage: Path) -> Path:
     return stage.with_name(f"{stage.name}.elsewhere")
 
 
-def _offered_run(stage: Path) -> Path | None:
-    """Return the run that was offered for this stage, if it is still what it was; wait for it if it is in training."""
+def _read_note(stage: Path) -> tuple[Path, Mapping[str, Any]] | None:
+    """Return the folder of the run that was offered for this stage, and its summary, if it is still what it was."""
     try:
         folder = Path(_note(stage).read_text(encoding="utf-8"))
     except OSError:
         return None
-    summary = read_summary(folder)  # the run there may have been trained again, or for longer
-    if (summary.get("status"), summary.get("stage")) == ("running", stage.name):
-        message = f"pretraining: another process trains {folder} with the same settings; waiting for it"
-        with lock_file(folder / LOCK, message=message):  # free if that process was killed
-            summary = read_summary(folder)
-    is_same = (summary.get("status"), summary.get("stage")) == ("completed", stage.name)
-    by_one_code = len(summary.get("code", ())) == 1  # a fingerprint names the code of the run's end alone
-    return folder if is_same and by_one_code and has_checkpoint(folder) else None
+    summary = read_summary(folder)
+    is_same = summary.get("stage") == stage.name  # the run there may have been trained again, or for longer
+    by_one_code = len(summary.get("code", ())) <= 1  # a fingerprint names the code of the run's end alone
+    return (folder, summary) if is_same and by_one_code and not summary.get("went_on_with") else None
+
+
+def _offered_run(stage: Path) -> Path | None:
+    """Return the run that was offered for this stage, if it is completed."""
+    match _read_note(stage):
+        case folder, {"status": "completed"} if has_checkpoint(folder):
+            return folder
+    return None
+
+
+def _wait_for_offered_run(stage: Path) -> Path | None:
+    """Return the run that was offered for this stage, when its training has ended; None if it did not complete."""
+    if (noted := _read_note(stage)) is None:
+        return None
+    message = f"pretraining: another process trains {noted[0]} with the same settings; waiting for it "
+    message += "(pretraining_folder=OTHER would train the stage apart)"
+    with lock_file(noted[0] / LOCK, message=message):  # free if that process was killed
+        return _offered_run(stage)
 
 
 def stage_overrides(pretraining: DictConfig, overrides: Sequence[str]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ NAME_ANOTHER = "name another folder"
 START_AGAIN = f"{NAME_ANOTHER}, or give resume=false to start again there"
 CHOICES = f"{START_AGAIN}, or resume=true to resume nevertheless"
 # of a resumed run's summary
-KEPT_ENTRIES = ("started", "id", "initialized_from", "vectors", "code", "data", "matmul_precision")
+KEPT_ENTRIES = ("started", "id", "initialized_from", "vectors", "code", "data", "matmul_precision", "stage")
 
 
 class CompletedAlreadyError(Exception):

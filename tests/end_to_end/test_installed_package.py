@@ -36,8 +36,11 @@ def installed(tmp_path_factory) -> Path:
     install = (*pip, "--python", environment / "bin" / "python", "install", "--no-deps", *wheels.iterdir())
     subprocess.run(install, check=True, timeout=300)
     for package in list_required(map(Requirement, PROJECT["dependencies"])):  # linked, to download nothing
-        for name in {file.parts[0] for file in package.files} - {"..", "__pycache__"}:
-            (find_packages(environment) / name).symlink_to(package.locate_file(name))
+        for file in package.files:  # because packages share folders, such as nvidia/
+            if file.parts[0] != ".." and "__pycache__" not in file.parts:
+                link = find_packages(environment) / file
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(package.locate_file(file))
     return environment
 
 

@@ -5,6 +5,7 @@ import shlex
 import shutil
 
 import pytest
+from cluster.slurm import find_free_ports
 from code_blocks import Block, find_blocks
 from commands import ROOT
 from small_project import run_shell, write_small_project
@@ -35,7 +36,7 @@ INSTEAD = {
     "trainer=ddp ": "trainer=ddp trainer.accelerator=cpu trainer.precision=32-true ",
     "(nnodes|num_nodes)=2": r"\1=1",
     "(devices|nproc-per-node)=4": r"\1=2",
-    "HOST0 --master-port=29500": "127.0.0.1 --master-port=29511",
+    "HOST0 --master-port=29500": f"127.0.0.1 --master-port={find_free_ports(1)[0]}",
 }
 
 

@@ -165,9 +165,12 @@ def test_a_run_under_nohup_outlives_its_terminal(tmp_path):
     assert signal.signal(signal.SIGHUP, before) is signal.SIG_IGN
 
 
+@pytest.mark.parametrize("starter", ["", "sweep"])
 @pytest.mark.parametrize("job", ["7", None])
-def test_a_slurm_job_is_requeued_before_and_after_training_too(tmp_path, monkeypatch, job):
-    """Outside SLURM the signal asks for a checkpoint, and there is nothing to save then."""
+def test_a_slurm_job_is_requeued_before_and_after_training_too(tmp_path, monkeypatch, job, starter):
+    """Outside SLURM the signal asks for a checkpoint, and there is nothing to save then. A sweep requeues its jobs."""
+    if starter:
+        monkeypatch.setenv("NMT_IS_JOB", "1")
     requeued = []
     monkeypatch.setattr("nmt.training.run_summary.requeue", lambda: requeued.append(status_of(tmp_path)))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
@@ -179,7 +182,7 @@ def test_a_slurm_job_is_requeued_before_and_after_training_too(tmp_path, monkeyp
             os.kill(os.getpid(), signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert requeued == (["interrupted"] if job else ["before"])
+    assert requeued == ({"": ["interrupted"], "sweep": []}[starter] if job else ["before"])
     assert left is None or left.value.code == 128 + signal.SIGUSR1
 
 
@@ -309,6 +312,20 @@ def test_bfloat16_without_bfloat16_products_is_a_warning(precision, has_products
     assert warns == (precision == "bf16-mixed" and not has_products)
 
 
+@pytest.mark.parametrize(("nodes", "fits"), [(1, False), (2, True)])
+def test_torchrun_with_other_numbers_is_told_both_numbers(nodes, fits, monkeypatch):
+    given = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": 4, "RANK": 0, "LOCAL_RANK": 0, "GROUP_RANK": 0}
+    given |= {"LOCAL_WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500}
+    for key, value in given.items():
+        monkeypatch.setenv(key, str(value))
+    config = configured("trainer=ddp_cpu", "trainer.devices=2", f"trainer.num_nodes={nodes}")
+    trainer = Trainer(accelerator="cpu", devices=2, num_nodes=nodes, strategy="ddp", logger=False)
+    with (
+        nullcontext() if fits else pytest.raises(ConfigurationError, match=r"devices=2: .* are 4\. Fix")
+    ):
+        check_ranks(config, trainer)
+
+
 @pytest.mark.parametrize("tasks", [1, 2])
 def test_other_numbers_of_processes_than_devices_are_refused(tasks, monkeypatch):
     """SLURM sets these variables in the script too, where Lightning then starts no processes."""
@@ -320,7 +337,7 @@ def test_other_numbers_of_processes_than_devices_are_refused(tasks, monkeypatch)
     if tasks == 2:
         check_ranks(config, trainer)
         return
-    with pytest.raises(ConfigurationError, match=r"trainer.devices=2: this needs 2 processes, and .* has started 1\."):
+    with pytest.raises(ConfigurationError, match=r"trainer.devices=2: this is for 2 processes, and here are 1\."):
         check_ranks(config, trainer)
 
 

@@ -13,7 +13,14 @@ from filelock import FileLock
 
 from nmt.errors import UserError
 from nmt.runs.job import Job
-from nmt.training.pretraining import _check_one_process, _offered_run, _train, fingerprint, offer_as_stage
+from nmt.training.pretraining import (
+    _check_one_process,
+    _offered_run,
+    _train,
+    _wait_for_offered_run,
+    fingerprint,
+    offer_as_stage,
+)
 
 
 def test_a_run_serves_as_stage_only_while_unchanged(tmp_path):
@@ -28,6 +35,7 @@ def test_a_run_serves_as_stage_only_while_unchanged(tmp_path):
         ({"status": "completed"}, False),
         ({"status": "failed", "stage": "nmt-1a2b"}, False),
         ({"status": "completed", "stage": "nmt-1a2b", "code": ["abc", "def"]}, False),  # begun by other code
+        ({"status": "completed", "stage": "nmt-1a2b", "went_on_with": "other.ckpt"}, False),
     ):
         (run / "summary.json").write_text(json.dumps({"code": ["def"]} | summary))
         assert _offered_run(place) == (run if serves else None)
@@ -40,23 +48,37 @@ def test_a_run_serves_as_stage_only_while_unchanged(tmp_path):
 @pytest.mark.parametrize("end", ["completed", "running"])  # running: as if it was killed
 def test_a_run_in_training_is_waited_for(tmp_path, caplog, end):
     place, run = tmp_path / "stages" / "nmt-1a2b", tmp_path / "run"
-    (run / "checkpoints").mkdir(parents=True)
-    (run / "checkpoints" / "best.ckpt").touch()
-    (run / "summary.json").write_text(json.dumps({"status": "running", "stage": "nmt-1a2b", "code": ["def"]}))
+    write_run(run, "running")
     offer_as_stage(run, place)
     begun = threading.Event()
 
     def train():
         with FileLock(run / ".lock"):
             begun.set()
-            time.sleep(0.5)
-            (run / "summary.json").write_text(json.dumps({"status": end, "stage": "nmt-1a2b", "code": ["def"]}))
+            while not caplog.messages:
+                time.sleep(0.01)
+            write_run(run, end)
 
-    threading.Thread(target=train).start()
-    begun.wait()
     caplog.set_level("INFO")
-    assert _offered_run(place) == (run if end == "completed" else None)
-    assert f"pretraining: another process trains {run} with the same settings; waiting for it" in caplog.messages
+    (other := threading.Thread(target=train)).start()
+    begun.wait()
+    assert _wait_for_offered_run(place) == (run if end == "completed" else None)
+    other.join()
+    assert caplog.messages[0].startswith(f"pretraining: another process trains {run} with the same settings; waiting")
+
+
+def write_run(run, status):
+    (run / "checkpoints").mkdir(parents=True, exist_ok=True)
+    (run / "checkpoints" / "best.ckpt").touch()
+    (run / "summary.json").write_text(json.dumps({"status": status, "stage": "nmt-1a2b", "code": ["def"]}))
+
+
+def test_the_note_of_a_run_that_serves_is_kept(tmp_path):
+    place, runs = tmp_path / "stages" / "nmt-1a2b", [tmp_path / name for name in ("first", "second", "third")]
+    for run, status in zip(runs, ("failed", "completed", "running"), strict=True):
+        write_run(run, status)
+        offer_as_stage(run, place)
+    assert _offered_run(place) == runs[1]
 
 
 def test_the_search_decides_a_stage_only_if_validations_use_it(tmp_path):

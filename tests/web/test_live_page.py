@@ -217,10 +217,11 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(page, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
-MANY_EPOCHS = (*TWELVE_STEPS, "trainer.max_epochs=60", "callbacks.early_stopping.patience=60", "threads=1")
+MANY_EPOCHS = (*TWELVE_STEPS, "trainer.max_epochs=100", "callbacks.early_stopping.patience=100", "threads=1")
 COUNT_POINTS = """() => document.querySelector("#curves path.curve")?.getAttribute("d").split("L").length ?? 0"""
 
 
+@pytest.mark.timeout(600)
 def test_a_sweep_is_watched_from_before_its_first_job_to_its_end(browser, tmp_path):
     with serving(str(tmp_path / "sweep")) as (address, lines), opened(browser, address) as page:
         assert lines == [f"{tmp_path}/sweep: no such folder yet\n"]
@@ -228,17 +229,24 @@ def test_a_sweep_is_watched_from_before_its_first_job_to_its_end(browser, tmp_pa
         seeds = ("-m", "seed=1,2", "score_test=true", f"hydra.sweep.dir={tmp_path / 'sweep'}")
         words = [sys.executable, ROOT / "train.py", *MANY_EPOCHS, *seeds]
         training = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL)
-        first, second = page.locator("#jobs tbody tr", has_text="seed=1"), page.locator("#jobs tbody tr").last
-        expect(first).to_contain_text(re.compile(r"running\d+ of 720 steps\d+:\d\d"), timeout=PATIENCE)
-        expect(second).to_contain_text("waiting")
-        points = page.evaluate(COUNT_POINTS)
-        while page.evaluate(COUNT_POINTS) < points + 2:  # two validations later
-            expect(first).to_contain_text("running")
-            page.wait_for_timeout(500)
-        expect(second).to_contain_text("waiting")  # so the first job is not at its end
-        assert page.locator("#samples .sentence").count() == 8
-        assert training.wait(300) == 0
+        try:
+            watch_the_first_job(page)
+            assert training.wait(300) == 0
+        finally:
+            training.terminate()
         expect(page.locator("#jobs .state.completed")).to_have_count(2, timeout=PATIENCE)
         expect(page.locator("#leaderboard tbody")).to_contain_text("2 seeds", timeout=PATIENCE)
         assert page.locator("#leaderboard tbody tr").count() == 1
-        assert page.locator("#jobs tbody").inner_text().count("720 steps") == 2
+        assert page.locator("#jobs tbody").inner_text().count("1,200 steps") == 2
+
+
+def watch_the_first_job(page):
+    first, second = page.locator("#jobs tbody tr", has_text="seed=1"), page.locator("#jobs tbody tr").last
+    expect(first).to_contain_text(re.compile(r"running[\d,]+ of 1,200 steps\d+:\d\d"), timeout=PATIENCE)
+    expect(second).to_contain_text("waiting")
+    points = page.evaluate(COUNT_POINTS)
+    while page.evaluate(COUNT_POINTS) < points + 2:  # two validations later
+        expect(first).to_contain_text("running")
+        page.wait_for_timeout(500)
+    expect(second).to_contain_text("waiting")  # so the first job is not at its end
+    assert page.locator("#samples .sentence").count() == 8
