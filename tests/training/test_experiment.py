@@ -320,9 +320,7 @@ def test_torchrun_with_other_numbers_is_told_both_numbers(nodes, fits, monkeypat
         monkeypatch.setenv(key, str(value))
     config = configured("trainer=ddp_cpu", "trainer.devices=2", f"trainer.num_nodes={nodes}")
     trainer = Trainer(accelerator="cpu", devices=2, num_nodes=nodes, strategy="ddp", logger=False)
-    with (
-        nullcontext() if fits else pytest.raises(ConfigurationError, match=r"devices=2: .* are 4\. Fix")
-    ):
+    with nullcontext() if fits else pytest.raises(ConfigurationError, match=r"devices=2: .* are 4\. Fix"):
         check_ranks(config, trainer)
 
 
