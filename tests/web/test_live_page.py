@@ -68,7 +68,11 @@ def serving(*arguments: str):
     while not (address := re.search(r"http://127\.0\.0\.1:\d+/", (lines or [""])[-1])):
         lines.append(process.stderr.readline())
         assert lines[-1], lines
-    yield address[0], lines[:-1]
+    try:
+        yield address[0], lines[:-1]
+    except BaseException:  # of the test
+        process.kill()
+        raise
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[1]
     assert process.returncode in (0, 130)
