@@ -27,7 +27,10 @@ def is_requeued() -> bool:
 
 def requeue() -> None:
     """Put this job into the queue again, where the same command resumes the run."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {TIME_WARNING})  # because a second one would kill scontrol
     try:
         subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         log.error("the job was not requeued (%s). Fix: give the same command again to resume", error)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

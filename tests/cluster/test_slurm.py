@@ -196,7 +196,7 @@ HERE = {  # what docs/scaling.md writes, and what is written on two nodes with a
     r"(cpus.per.task=|CPUS_PER_TASK=)\d+": r"\g<1>1",
     "trainer=(slurm|gpu)": r"trainer=\1 trainer.accelerator=cpu trainer.precision=32-true",
     "partition=gpu": "partition=all",
-    "n_jobs=4": "n_jobs=2 trainer.max_steps=300 trainer.max_epochs=300 callbacks.early_stopping.patience=300",
+    "n_jobs=4": "n_jobs=2 trainer.max_steps=40 trainer.max_epochs=40 callbacks.early_stopping.patience=40",
     "attention=dot,general,coverage,temporal seed=1,2,3": "attention=dot,general seed=1",
     "make .venv/installed && ": "",
 }

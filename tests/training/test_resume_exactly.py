@@ -14,6 +14,7 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 from nmt.data.batches import BatchLoader, BatchPlan
 from nmt.data.corpus_cache import EncodedText
 from nmt.data.parallel_text import Sides
+from nmt.system.slurm import requeue
 from nmt.training.callbacks import LastValidation
 from nmt.training.checkpoint_io import AtomicCheckpointIO
 from nmt.training.last_checkpoint import LastCheckpoint
@@ -252,6 +253,15 @@ def test_a_failed_requeue_does_not_fail_the_run(tmp_path, monkeypatch, caplog, p
     assert "the job was not requeued" in caplog.text
     rest = trained(tmp_path, {"max_epochs": 1}, resume=True)
     assert len(rest.seen) == SENTENCES // SIZE - 2
+
+
+def test_a_second_warning_does_not_end_scontrol(tmp_path, monkeypatch, caplog):
+    (tmp_path / "scontrol").write_text("#!/bin/sh\nkill -USR1 $$\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    requeue()
+    assert caplog.messages == []
 
 
 def test_signal_handlers_are_restored_after_training(tmp_path):
