@@ -13,7 +13,7 @@ OURS = re.compile(
     r"(?:^|[\s/])(?:nmt-(?P<installed>\w+)|(?P<verb>train|evaluate|translate|compare)\.py)(?= |$)(?P<rest>.*)"
 )
 OPTIONAL = re.compile(r"\[([\w.]+=[^\]\s]*)\](?=\s|$)")  # [beam=10] of a synopsis
-NOT_ARGUMENTS = {"…", "[KEY=VALUE", "…]", "|", ">", "<", "&&", "target", "source"}
+NOT_ARGUMENTS = {"$@", "…", "[KEY=VALUE", "…]", "|", ">", "<", "&&", "target", "source"}
 
 
 class Block(NamedTuple):
