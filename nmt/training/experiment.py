@@ -153,10 +153,8 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     if module.model.needs_links:
         data.read_links()
     summary.update(stage=stage.name)
-    if trainer.is_global_zero:
-        offer_as_stage(
-            plan.folder, stage
-        )  # before a stage of its own is trained, so that a job that needs this run waits
+    if trainer.is_global_zero:  # before the run trains a stage of its own, so that a job that needs this run waits
+        offer_as_stage(plan.folder, stage)
     entries |= {"data": corpus.text_digest} | _initialize(plan, module)
     device, precision = trainer.strategy.root_device, entries.get("matmul_precision")
     entries["matmul_precision"] = set_up_products(config.matmul_precision, precision, module.model, device)
