@@ -5,12 +5,13 @@ import re
 import sys
 from pathlib import Path
 
+from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 import nmt.config.resolvers  # noqa: F401, because the configuration files use them
-from nmt.config.installation import name_command
+from nmt.config.installation import CONF_DIR, name_command
 from nmt.config.key_list import describe_keys
-from nmt.config.overrides import expand_home, explain_split_argument, find_repeated, read_dotlist
+from nmt.config.overrides import expand_home, explain_split_argument, find_repeated, quote_paths, read_dotlist
 from nmt.config.schema import find_misfit, load_defaults
 from nmt.config.user_dir import add_user_dir
 from nmt.errors import ConfigurationError
@@ -40,7 +41,7 @@ def read_arguments(
     defaults = load_defaults(command)
     OmegaConf.set_struct(defaults, True)
     for argument in arguments:
-        if "=" not in argument or "/" in argument.partition("=")[0]:
+        if not re.match("[^=/]+=", argument):
             raise ConfigurationError(explain_split_argument(argument, arguments) or _explain_plain(argument))
         if takes_data and argument.startswith("test="):
             raise ConfigurationError(f"{argument}: no such key. Fix: data.{argument}")
@@ -51,10 +52,12 @@ def read_arguments(
         raise ConfigurationError(f"{' '.join(repeated)}: one key, several values. Fix: keep one{several}")
     data_overrides = [argument for argument in arguments if takes_data and argument.startswith("data.")]
     read_dotlist(data_overrides)  # because a model is opened before they are used
-    given = read_dotlist(argument for argument in arguments if argument not in data_overrides)
-    settings = OmegaConf.merge(defaults, given)
-    for key, value in given.items():
-        if problem := find_misfit(key, value, defaults[key]):
+    given = {argument.partition("=")[0]: argument for argument in arguments if argument not in data_overrides}
+    known = {key: defaults[key.partition(".")[0]] for key in given}  # an unknown key is an error here
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+        settings = compose(command, list(map(quote_paths, given.values())))
+    for key, default in known.items():
+        if problem := find_misfit(key, settings[key], default):
             raise ConfigurationError(problem)
     if settings.user_dir is not None or "user_dir=" in arguments:
         settings.user_dir = str(add_user_dir(settings.user_dir or ""))

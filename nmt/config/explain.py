@@ -134,7 +134,9 @@ def _bad_syntax(error: OverrideParseException, _: re.Match) -> str:
     key, _, value = error.override.partition("=")
     reason = "" if first_line(error).startswith("Lexer") else f" ({first_line(error)})"
     fix = ""
-    if value.startswith(("[", "{")):
+    if not key.isascii():
+        fix = ". Fix: write keys with a to z, digits, - and _"
+    elif value.startswith(("[", "{")):
         fix = """. Fix: quote what has = in its value, and all for the shell: 'KEY=["a=b"]'""" if "=" in value else ""
     elif value and " " not in key:
         quoted = quote_value(value) if re.search(r'["\\]', value) else f'"{value}"'
@@ -144,7 +146,7 @@ def _bad_syntax(error: OverrideParseException, _: re.Match) -> str:
 
 def _several_values(_: ConfigCompositionException, match: re.Match) -> str:
     key = match[1].partition("=")[0]
-    fix = f"add -m to sweep over them; write a list as {key}=[…,…], and a decimal number with a point"
+    fix = f"add -m to train with each; write a list as {key}=[…,…], and a decimal number with a point"
     return f"{match[1]}: several values. Fix: {fix}"
 
 

@@ -18,7 +18,7 @@ WIDTH = 36  # of a setting, before its comment
 def describe_keys(command: str) -> str:
     """Return a line for each key of conf/COMMAND.yaml and of the files that its `defaults` name."""
     text = (CONF_DIR / f"{command}.yaml").read_text(encoding="utf-8")
-    others = OmegaConf.create(text).get("defaults", [])
+    others = [name for name in OmegaConf.create(text).get("defaults", []) if name != "_self_"]
     keys = (_format_key(f"{key}={default}", comment) for key, default, comment in read_keys(text))
     return "\n".join([*keys, *map(describe_keys, others)])
 

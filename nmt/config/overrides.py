@@ -104,23 +104,30 @@ def read_overrides() -> tuple[str, ...]:
 
 def read_dotlist(arguments: Iterable[str]) -> DictConfig:
     """Return the settings of KEY=VALUE arguments, in Hydra's grammar, except paths, which are taken as typed."""
-    settings, parser = OmegaConf.create(), OverridesParser.create()
-    for argument in arguments:
-        key, _, text = argument.partition("=")
-        name = _shorten_key(key)
-        is_mapping = text.startswith("{") and text.endswith("}")  # such as data.source={language: de}
-        if not text:
-            OmegaConf.update(settings, key, None)
-        elif name in LISTS_OF_PATHS and text.startswith("[") and text.endswith("]"):
-            OmegaConf.update(settings, key, [read_path(item) for item in ITEM_OF_LIST.findall(text[1:-1]) if item])
-        elif name in PATHS | LISTS_OF_PATHS and not is_mapping:
-            OmegaConf.update(settings, key, read_path(text))
-        else:
-            (override,) = parser.parse_overrides([argument])
-            if override.is_sweep_override():
-                raise ConfigurationError(f"{argument}: several values. Fix: give one, or a list: {key}=[{text}]")
-            OmegaConf.update(settings, key, override.value())
+    settings = OmegaConf.create()
+    for override in OverridesParser.create().parse_overrides([quote_paths(argument) for argument in arguments]):
+        if override.is_sweep_override():
+            key, _, text = override.input_line.partition("=")
+            raise ConfigurationError(f"{key}={text}: several values. Fix: give one, or a list: {key}=[{text}]")
+        OmegaConf.update(settings, override.key_or_group, override.value())
     return settings
+
+
+def quote_paths(argument: str) -> str:
+    """Return KEY=VALUE in Hydra's grammar, with its paths in quotes, so that they are taken as typed."""
+    key, _, text = argument.partition("=")
+    name = _shorten_key(key)
+    if not text:
+        return f"{key}=null"
+    if name in LISTS_OF_PATHS and text.startswith("[") and text.endswith("]"):
+        return f"{key}=[{','.join(_quote_typed(item) for item in ITEM_OF_LIST.findall(text[1:-1]) if item)}]"
+    is_mapping = text.startswith("{") and text.endswith("}")  # such as data.source={language: de}
+    return f"{key}={_quote_typed(text)}" if name in PATHS | LISTS_OF_PATHS and not is_mapping else argument
+
+
+def _quote_typed(text: str) -> str:
+    path = read_path(text)
+    return "null" if path is None else quote_value(path)
 
 
 def read_leaves(arguments: Iterable[str]) -> dict[str, Any]:

@@ -47,7 +47,8 @@ def is_group(name: str) -> bool:
 def load_defaults(command: str) -> DictConfig:
     """Return the settings of conf/COMMAND.yaml, and of the files that its `defaults` name."""
     settings = OmegaConf.load(CONF_DIR / f"{command}.yaml")
-    return OmegaConf.merge(*map(load_defaults, settings.pop("defaults", [])), settings)
+    others = [name for name in settings.pop("defaults", []) if name != "_self_"]
+    return OmegaConf.merge(*map(load_defaults, others), settings)
 
 
 @cache

@@ -43,8 +43,8 @@ MISTAKES = {
     "+trainer.max_epochs=3": r"\+trainer.max_epochs: there is such a key already. Fix: leave out the \+$",
     "trainer.max_epoch=3": r"trainer.max_epoch: no such key \(did you mean max_epochs\?\); trainer has ",
     "optimizer.lr=fast": "optimizer.lr=fast: must be a number; the default is 0.001$",
-    "optimizer.lr=0,001": "optimizer.lr=0,001: several values. Fix: add -m to sweep over them; write a list as",
-    "seed=range(1,3)": r"seed=range\(1,3\): several values. Fix: add -m to sweep over them; write",
+    "optimizer.lr=0,001": "optimizer.lr=0,001: several values. Fix: add -m to train with each; write a list as",
+    "seed=range(1,3)": r"seed=range\(1,3\): several values. Fix: add -m to train with each; write",
     "optimizer.betas=3": r"optimizer.betas: no such key \(a new one is added by a \+: \+optimizer.betas\)",
     "decoder=luong encoder=lstm attention=general decoder.input_feeding=no": "decoder.input_feeding=no: must be true",
     "dropout=true": "dropout=true: must be a number; the default is 0.2$",
@@ -257,6 +257,19 @@ def test_a_checkpoint_of_another_toolkit_is_refused_in_one_line(toolkit, tmp_pat
         ("translate", ["beam=2", "beam=3"], "beam=2 beam=3: one key, several values. Fix: keep one"),
         ("translate", ["beam=2.5"], "beam=2.5: must be a whole number; the default is 5"),
         ("translate", ["beam=wide"], "beam=wide: must be a number; the default is 5"),
+        # what Hydra's grammar has beside KEY=VALUE
+        ("translate", ["beam=1,2"], r"beam=1,2: several values. Fix: .* write a list as beam=\[…,…\]"),
+        ("translate", ["~beam=5"], r"~beam: no such key \(did you mean beam\?\)"),
+        ("compare", ["nmt", "hydra.run.dir=x"], "hydra: no such key; there are output, test, "),
+        ("translate", ["attention=additive"], "attention: no such key; there are beam, "),
+        ("evaluate", ["search.beam=4"], "search: no such key; there are beam, "),
+        ("evaluate", ["beam.x=4"], "beam.x: no such key; beam has none"),
+        ("translate", ["=4"], "=4: no such folder or checkpoint, and not KEY=VALUE. "),
+        (
+            "evaluate",
+            ["run=a", "data.tests.été.source=x"],
+            ".*: cannot be read. Fix: write keys with a to z, digits, - ",
+        ),
     ],
 )
 def test_a_mistake_in_another_command_ends_with_one_error_line(name, arguments, message, capfd, monkeypatch):
