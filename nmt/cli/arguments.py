@@ -53,18 +53,25 @@ def read_arguments(
     data_overrides = [argument for argument in arguments if takes_data and argument.startswith("data.")]
     read_dotlist(data_overrides)  # because a model is opened before they are used
     given = {argument.partition("=")[0]: argument for argument in arguments if argument not in data_overrides}
-    known = {key: defaults[key.partition(".")[0]] for key in given}  # an unknown key is an error here
-    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-        settings = compose(command, list(map(quote_paths, given.values())))
-    for key, default in known.items():
-        if problem := find_misfit(key, settings[key], default):
-            raise ConfigurationError(problem)
+    settings = _compose(command, given, defaults)
     if settings.user_dir is not None or "user_dir=" in arguments:
         settings.user_dir = str(add_user_dir(settings.user_dir or ""))
     search = load_defaults("search").keys()
     if search <= defaults.keys():  # a command that searches; align.py has only a key of the same name, seed
         settings.update(dict.fromkeys(search - given.keys()))  # because the run decides them
     return settings, data_overrides
+
+
+def _compose(command: str, given: dict[str, str], defaults: DictConfig) -> DictConfig:
+    """Return the defaults with the given arguments, of which each must have a known key and a value of its kind."""
+    # an unknown key is an error here, because a group, hydra.KEY and ~KEY have a meaning for Hydra
+    known = {key: defaults[key.partition(".")[0]] for key in given}
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+        settings = compose(command, list(map(quote_paths, given.values())))
+    for key, default in known.items():
+        if problem := find_misfit(key, settings[key], default):
+            raise ConfigurationError(problem)
+    return settings
 
 
 def _explain_plain(argument: str) -> str:
