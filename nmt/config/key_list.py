@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from nmt.config.diff import flatten_settings
 from nmt.config.installation import CONF_DIR
+from nmt.config.schema import list_files
 
 LINE = re.compile(r"( *)(?:([\w./]+):(?: (?!#)(.*?))?)?(?:(?:^| +)# (.*))?")
 WIDTH = 36  # of a setting, before its comment
@@ -17,10 +16,9 @@ WIDTH = 36  # of a setting, before its comment
 
 def describe_keys(command: str) -> str:
     """Return a line for each key of conf/COMMAND.yaml and of the files that its `defaults` name."""
-    text = (CONF_DIR / f"{command}.yaml").read_text(encoding="utf-8")
-    others = [name for name in OmegaConf.create(text).get("defaults", []) if name != "_self_"]
-    keys = (_format_key(f"{key}={default}", comment) for key, default, comment in read_keys(text))
-    return "\n".join([*keys, *map(describe_keys, others)])
+    texts = [(CONF_DIR / f"{name}.yaml").read_text(encoding="utf-8") for name in reversed(list_files(command))]
+    keys = (_format_key(f"{key}={default}", comment) for text in texts for key, default, comment in read_keys(text))
+    return "\n".join(keys)
 
 
 def describe_settings(config: Mapping[str, Any], choices: Mapping[str, Any]) -> str:

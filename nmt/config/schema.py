@@ -46,9 +46,15 @@ def is_group(name: str) -> bool:
 
 def load_defaults(command: str) -> DictConfig:
     """Return the settings of conf/COMMAND.yaml, and of the files that its `defaults` name."""
-    settings = OmegaConf.load(CONF_DIR / f"{command}.yaml")
-    others = [name for name in settings.pop("defaults", []) if name != "_self_"]
-    return OmegaConf.merge(*map(load_defaults, others), settings)
+    settings = OmegaConf.merge(*(OmegaConf.load(CONF_DIR / f"{name}.yaml") for name in list_files(command)))
+    settings.pop("defaults", None)
+    return settings
+
+
+def list_files(command: str) -> list[str]:
+    """Return the names of the files in conf/ that hold the settings of a command, in Hydra's order."""
+    names = OmegaConf.load(CONF_DIR / f"{command}.yaml").get("defaults", ["_self_"])
+    return [command if name == "_self_" else name for name in names]
 
 
 @cache

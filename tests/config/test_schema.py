@@ -51,3 +51,8 @@ def test_every_setting_of_a_stored_search_is_checked():
     check_section("search", {"beam": 10, "length_penalty": 0}, load_defaults("search"))
     with pytest.raises(ConfigurationError, match=r"search.length_penalty=none: must be a number"):
         check_section("search", {"beam": 10, "length_penalty": "none"}, load_defaults("search"))
+
+
+@pytest.mark.parametrize("command", ["align", "compare", "evaluate", "search", "translate"])
+def test_defaults_are_what_hydra_composes(command):
+    assert list(load_defaults(command).items()) == list(compose(command).items())
