@@ -268,7 +268,7 @@ def test_the_results_of_this_project_stay_small():
     assert len((OWN / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
 
 
-@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if study["tests"]])
+@pytest.mark.parametrize("name", [name for name in STUDIES if (OWN / f"{name}.tar.xz").exists()])
 def test_the_tables_of_this_project_are_those_of_its_kept_runs(name):
     """The sum of all systems' scores is the sum of all runs' scores."""
     folders = list(map(str, STUDIES[name]["runs"]))
