@@ -146,7 +146,7 @@ def _bad_syntax(error: OverrideParseException, _: re.Match) -> str:
 
 def _several_values(_: ConfigCompositionException, match: re.Match) -> str:
     key = match[1].partition("=")[0]
-    fix = f"add -m to train with each; write a list as {key}=[…,…], and a decimal number with a point"
+    fix = f"give one (train.py -m trains with each); write a list as {key}=[…,…], and a decimal number with a point"
     return f"{match[1]}: several values. Fix: {fix}"
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from nmt.evaluation.stored_evaluation import Evaluation
+from nmt.evaluation.stored_evaluation import StoredEvaluation
 from nmt.system.safe_files import UnreadableError, check_regular, inside
 
 MAX_SIZE = 2**22  # bytes of an array, uncompressed
@@ -67,7 +67,7 @@ def _open_archive(path: Path, loss: str) -> tuple[NpzFile | None, tuple[str, ...
     return (archive, ()) if largest <= MAX_SIZE else (None, (f"{path.name} is not of sentences: {loss}",))
 
 
-def open_alignments(evaluation: Evaluation) -> SentenceArrays:
+def open_alignments(evaluation: StoredEvaluation) -> SentenceArrays:
     """Open the alignments of a run on a test set: (word, source word) of each sentence, from 0 to 255."""
     path = evaluation.folder / "alignments.npz"
     arrays = SentenceArrays(path, LOSS, partial(_read_alignments, evaluation))
@@ -77,7 +77,7 @@ def open_alignments(evaluation: Evaluation) -> SentenceArrays:
     return arrays
 
 
-def _read_alignments(evaluation: Evaluation, archive: NpzFile, numbers: Sequence[int]) -> list[np.ndarray]:
+def _read_alignments(evaluation: StoredEvaluation, archive: NpzFile, numbers: Sequence[int]) -> list[np.ndarray]:
     alignments = [archive[str(number)] for number in numbers]
     for number, weights in zip(numbers, alignments, strict=True):
         sentence = evaluation.sentences[number]
@@ -86,12 +86,12 @@ def _read_alignments(evaluation: Evaluation, archive: NpzFile, numbers: Sequence
     return list(map(_as_bytes, alignments))
 
 
-def open_forced(evaluation: Evaluation) -> SentenceArrays:
+def open_forced(evaluation: StoredEvaluation) -> SentenceArrays:
     """Open the attention of the references, a ForcedAlignment for each sentence."""
     return SentenceArrays(evaluation.folder / "forced_alignments.npz", FORCED_LOSS, partial(_read_forced, evaluation))
 
 
-def _read_forced(evaluation: Evaluation, archive: NpzFile, numbers: Sequence[int]) -> list[ForcedAlignment]:
+def _read_forced(evaluation: StoredEvaluation, archive: NpzFile, numbers: Sequence[int]) -> list[ForcedAlignment]:
     forced = []
     for number in numbers:
         weights, gold = archive[f"weights/{number}"], archive[f"gold/{number}"].astype(np.float32)
@@ -108,17 +108,19 @@ def _as_bytes(weights: np.ndarray) -> np.ndarray:
     return np.where(weights < MIN_WEIGHT, 0, weights * 255).round().astype(np.uint8)
 
 
-def open_traces(evaluation: Evaluation) -> SentenceArrays:
+def open_traces(evaluation: StoredEvaluation) -> SentenceArrays:
     """Open the traces of a run on a test set."""
     return SentenceArrays(evaluation.folder / "traces.npz", TRACES_LOSS, partial(_read_traces, evaluation))
 
 
-def _read_traces(evaluation: Evaluation, archive: NpzFile, numbers: Sequence[int]) -> list[Traces]:
+def _read_traces(evaluation: StoredEvaluation, archive: NpzFile, numbers: Sequence[int]) -> list[Traces]:
     names = list(dict.fromkeys(key.rpartition("/")[0] for key in archive.files))
     return [_read_traces_of_sentence(archive, evaluation, names, number) for number in numbers]
 
 
-def _read_traces_of_sentence(archive: NpzFile, evaluation: Evaluation, names: Sequence[str], number: int) -> Traces:
+def _read_traces_of_sentence(
+    archive: NpzFile, evaluation: StoredEvaluation, names: Sequence[str], number: int
+) -> Traces:
     sentence = evaluation.sentences[number]
     rows, columns = len(sentence.words), len(sentence.source_words)
     traces, left = {}, MAX_NUMBERS

@@ -44,7 +44,7 @@ class Sentence(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class StoredEvaluation:
     """A run on a test set."""
 
     scores: dict[str, float]
@@ -89,7 +89,7 @@ class Evaluation:
         return np.array([count_errors(*words) for words in zip(hypotheses, references, strict=True)])
 
 
-def read_evaluation(run: Path, test: str) -> Evaluation:
+def read_evaluation(run: Path, test: str) -> StoredEvaluation:
     """Read the results in a run's folder on a test set; raise UnreadableError if they are damaged."""
     where, texts = f"{test}/{SCORES}", f"{test}/sentences.jsonl"
     stored = read_json(inside(run, where), where)
@@ -99,7 +99,7 @@ def read_evaluation(run: Path, test: str) -> Evaluation:
         raise UnreadableError(
             f"{where} is of {stored.get('sentences')} sentences, sentences.jsonl of {len(sentences)}; evaluate it again"
         )
-    evaluation = Evaluation(
+    evaluation = StoredEvaluation(
         scores=scores,
         signatures=signatures,
         search=parse_search(stored),

@@ -161,7 +161,7 @@ CASES = {  # type and pattern of a row: the command, the error, the line
     ("ConfigCompositionException", "^(?:Ambiguous value for argument|Sweep parameters) '(.*)'"): (
         [],
         compose("optimizer.lr=0,001"),
-        r"optimizer.lr=0,001: several values. Fix: add -m to train with each; write a list as optimizer.lr=\[…,…\]",
+        r"optimizer.lr=0,001: several values. Fix: give one .* write a list as optimizer.lr=\[…,…\]",
     ),
     ("ConfigCompositionException", r"override '(\w+)/(\w+)'\. No match"): (
         [],

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from nmt.config.installation import name_command
 from nmt.errors import UserError, did_you_mean
-from nmt.evaluation.stored_evaluation import Evaluation, parse_checkpoint, read_evaluation
+from nmt.evaluation.stored_evaluation import StoredEvaluation, parse_checkpoint, read_evaluation
 from nmt.report.load.run_folder import RunFolder, RunSettings, find_runs, read_settings
 from nmt.report.load.run_names import is_job
 from nmt.runs.folder import SCORES, list_evaluations, strip_settings
@@ -26,7 +26,7 @@ class EvaluatedRun(RunFolder):
     """A completed run on a test set; its notes also name results that do not fit the run."""
 
     settings: RunSettings
-    evaluation: Evaluation
+    evaluation: StoredEvaluation
 
 
 class LoadedRuns(NamedTuple):
@@ -106,7 +106,7 @@ def load_run(run: RunFolder, test: str) -> EvaluatedRun:
     return EvaluatedRun(**vars(run) | {"notes": notes}, settings=settings, evaluation=evaluation)
 
 
-def load_evaluation(run: RunFolder, test: str) -> Evaluation:
+def load_evaluation(run: RunFolder, test: str) -> StoredEvaluation:
     """Load the results of a run on a test set; raise UnreadableError if there are none or they are damaged."""
     if not (run.folder / test / SCORES).is_file():
         others = f"; it was on {', '.join(dict.fromkeys(map(strip_settings, run.tests)))}" if run.tests else ""
@@ -115,7 +115,7 @@ def load_evaluation(run: RunFolder, test: str) -> Evaluation:
     return read_evaluation(run.folder, test)
 
 
-def note_stale_scores(run: RunFolder, evaluation: Evaluation) -> str:
+def note_stale_scores(run: RunFolder, evaluation: StoredEvaluation) -> str:
     """Return a note if the run was trained after its evaluation, because its curves and steps are of other weights."""
     best, used = parse_checkpoint([run.summary.get("best")]), evaluation.checkpoint
     if not (used and best and used.name == best.name and used.step != best.step):
