@@ -39,8 +39,8 @@ How to read the tables:
   that the model sees. So do not compare it with BLEU on a test set.
 - Settings and search were chosen on the validation set. A study says if a system was added because of
   the results of others.
-- A system's test sets were translated after its training. Tables were made while other seeds were
-  still training.
+- A system's test sets were translated after its training. Scores of some seeds were seen while
+  others were still training.
 - Another kind of processor gives other weights. To train one row again, use its command with
   another `sweep=`, because a restored run counts as completed. To add seeds to a study of one seed,
   restore it and add `seed=2,3` to its command; the folders of its first seed have no `seed=`.
@@ -97,7 +97,8 @@ def _page(name: str, study: Mapping[str, Any], kept: Mapping[str, Any], figures:
 
 
 def _leaderboards(study: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
-    papers = [render_paper_table(paper, level=2) for paper in kept.get("papers", [])]
+    scored = [paper for paper in kept.get("papers", []) if any(row["n"] for row in paper["rows"])]
+    papers = [render_paper_table(paper, level=2) for paper in scored]
     if study.get("asks") == "alignment":
         return [*papers, *(f"## Leaderboard\n\n{render_alignment_error(tables)}" for tables in kept["tests"].values())]
     return [*papers, f"## Leaderboard\n\n{render_summary(kept['tests'])}"] if kept["tests"] else papers
