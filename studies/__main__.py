@@ -60,10 +60,14 @@ def find_home(folder: str, studies: Mapping[str, Any]) -> str:
 
 def restore(name: str, studies: Mapping[str, Any]) -> None:
     """Restore a study's runs, from its own archive and from those of studies that share them."""
+    reasons: list[str] = []
     for folder in studies[name]["runs"]:
         for home in _studies_with(folder, studies):
             for path, reason in restore_runs(folder, Archive(_archive_path(home))).items():
                 print(f"{path}: {f'not restored: {reason}' if reason else 'restored, without checkpoints'}")
+                reasons.append(reason)
+    if any(reasons):
+        print(f"docs/results/{name}.md has the commands that make missing files")
 
 
 def _studies_with(folder: str, studies: Mapping[str, Any]) -> list[str]:

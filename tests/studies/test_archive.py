@@ -9,6 +9,7 @@ from compositions import configured
 from omegaconf import OmegaConf
 from report.folders import pairs, write_run
 
+import studies.__main__ as command
 from nmt.cli.compare import compare
 from nmt.config.schema import load_defaults
 from nmt.errors import UserError
@@ -125,6 +126,22 @@ def test_existing_runs_are_left_alone_and_one_run_can_be_restored(sweep):
     reason = "another run was started there. Fix: move it away"
     assert restore(sweep) == {sweep / "b": reason}
     assert (sweep / "b" / "summary.json").read_text() == '{"status": "running"}'
+
+
+def test_where_missing_texts_come_from_is_said_if_a_run_is_not_restored(sweep, monkeypatch, capsys):
+    keep(sweep / "a")
+    shutil.rmtree(sweep / "a")
+    texts = Path(FILES["source"]).rename("elsewhere")
+    monkeypatch.setattr(command, "RESULTS", ARCHIVE.parent)
+    study = {ARCHIVE.name.removesuffix(".tar.xz"): {"runs": [str(sweep)]}}
+    command.restore("study", study)
+    *_, reason, hint = capsys.readouterr().out.splitlines()
+    assert "multirun/kinds/a: not restored: " in reason
+    assert "text.zh" in reason
+    assert hint == "docs/results/study.md has the commands that make missing files"
+    texts.rename(FILES["source"])
+    command.restore("study", study)
+    assert capsys.readouterr().out == "multirun/kinds/a: restored, without checkpoints\n"
 
 
 def test_a_sweep_skips_restored_runs(sweep):
