@@ -289,7 +289,7 @@ def test_traces_are_read_as_the_document_says(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("status", "requeued"), [(0, False), (1, False), (138, True), (143, True)])
 def test_a_container_s_script_requeues_what_was_stopped_and_keeps_the_status(tmp_path, status, requeued):
-    (lines,) = re.findall(r"\n\n((?: +.*\n)*? +exit \$status\n)", (ROOT / "docs" / "scaling.md").read_text())
+    (lines,) = re.findall(r"\n\n((?: .*\n)*? +exit \$status\n)", (ROOT / "docs" / "scaling.md").read_text())
     script = f'scontrol() {{ echo "$@"; }}; (exit {status})\n{lines}'
     done = subprocess.run(
         ["bash", "-c", script], env={"SLURM_JOB_ID": "7"}, capture_output=True, text=True, check=False
