@@ -133,14 +133,14 @@ def test_where_missing_texts_come_from_is_said_if_a_run_is_not_restored(sweep, m
     shutil.rmtree(sweep / "a")
     texts = Path(FILES["source"]).rename("elsewhere")
     monkeypatch.setattr(command, "RESULTS", ARCHIVE.parent)
-    study = {ARCHIVE.name.removesuffix(".tar.xz"): {"runs": [str(sweep)]}}
-    command.restore("study", study)
+    studies = {"study": {"runs": [str(sweep)]}}
+    command.restore("study", studies)
     *_, reason, hint = capsys.readouterr().out.splitlines()
     assert "multirun/kinds/a: not restored: " in reason
     assert "text.zh" in reason
     assert hint == "docs/results/study.md has the commands that make missing files"
     texts.rename(FILES["source"])
-    command.restore("study", study)
+    command.restore("study", studies)
     assert capsys.readouterr().out == "multirun/kinds/a: restored, without checkpoints\n"
 
 
