@@ -29,6 +29,7 @@ STUDIES = Path(__file__).parent / "studies.yaml"
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 RESAMPLES = 10_000  # with a thousand, chance decides whether a corrected p is below 0.05
 ROW = ("status", "steps", "wall_seconds", "machine", "git_commit", "started")  # kept of a run's summary
+SUMMARIZED = ("baseline", "systems", "adequacy", "alignment", "validation", "spread_over_seeds")  # by a leaderboard
 
 
 @exit_with_one_line_errors
@@ -102,18 +103,31 @@ def _compare(
     rows = [_describe(run) for run in runs]
     started = [row for row in rows if row["status"] != "waiting"]
     waiting = {row["run"] for row in rows} - {row["run"] for row in started}
-    tests: dict[str, Any] = {}
-    for test in study["tests"]:
-        page = Path(folders[0]) / f"{name}_{test}.html"
-        settings = OmegaConf.merge(load_defaults("compare"), {"output": str(page), "test": test})
-        settings.resamples, settings.baseline = RESAMPLES, study.get("baseline")
-        print(compare(folders, settings))
-        tests[test] = read_json(page.with_suffix(".json"))
-        tests[test]["not_compared"] = [one for one in tests[test]["not_compared"] if one["run"] not in waiting]
+    other_baselines = {
+        baseline: {test: _summarized(_compare_on(test, name, baseline, folders)) for test in study["tests"]}
+        for baseline in study.get("other_baselines", ())
+    }
+    tests = {test: _compare_on(test, name, study.get("baseline"), folders) for test in study["tests"]}
+    for tables in tests.values():
+        tables["not_compared"] = [one for one in tables["not_compared"] if one["run"] not in waiting]
     papers = [read_json(table) for folder in folders if (table := Path(folder) / TABLE).is_file()]
     papers = list({paper["title"]: paper for paper in (*before.get("papers", []), *papers)}.values())
     tables = {"tests": tests, "runs": started + _rows_elsewhere(before["runs"], rows)}
-    return tables | ({"papers": papers} if papers else {})
+    optional = {"papers": papers, "other_baselines": other_baselines}
+    return tables | {key: value for key, value in optional.items() if value}
+
+
+def _compare_on(test: str, name: str, baseline: str | None, folders: Sequence[str]) -> dict[str, Any]:
+    """Return the tables of one test set; the page that compare.py writes lies in the first folder."""
+    page = Path(folders[0]) / f"{name}_{test}.html"
+    settings = OmegaConf.merge(load_defaults("compare"), {"output": str(page), "test": test})
+    settings.resamples, settings.baseline = RESAMPLES, baseline
+    print(compare(folders, settings))
+    return read_json(page.with_suffix(".json"))
+
+
+def _summarized(tables: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tables[key] for key in SUMMARIZED}
 
 
 def _describe(run: RunFolder) -> dict[str, Any]:

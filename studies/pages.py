@@ -90,6 +90,8 @@ def _page(name: str, study: Mapping[str, Any], kept: Mapping[str, Any], figures:
     if name in kept:
         for test, tables in kept[name]["tests"].items():
             parts.append(_fold(f"All tables of {test}", render_sections(tables, level=3)))
+        for baseline, tests in kept[name].get("other_baselines", {}).items():
+            parts.append(_fold(f"Leaderboard with the baseline {baseline}", render_summary(tests)))
         parts.append(_fold("The runs", "\n".join(_runs(kept[name]["runs"]).to_markdown()) + "\n"))
         if (missing := study.get("planned", 0) - len(kept[name]["runs"])) > 0:
             parts.append(f"{missing} planned run{'s have' if missing > 1 else ' has'} not been started.")

@@ -24,6 +24,8 @@ class Comparison(NamedTuple):
     difference: float
     p_sentences: float | None
     p_seeds: float | None
+    low: float | None = None  # of the 95 % interval over sentences
+    high: float | None = None
 
     @property
     def holds(self) -> bool:
@@ -83,6 +85,11 @@ def correct(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return corrected
 
 
+def list_comparisons(tests: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
+    """Return each system's comparisons with the baseline, by each measure that is tested."""
+    return [*_compare_bleu(tests), *_compare_rates(tests)]
+
+
 def _compare_bleu(tests: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
     return [
         Comparison(
@@ -93,6 +100,8 @@ def _compare_bleu(tests: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
             difference["bleu"],
             difference["by_sentence"]["p_bootstrap"],
             difference["p_seeds"],
+            difference["by_sentence"]["difference_low"],
+            difference["by_sentence"]["difference_high"],
         )
         for test, tables in tests.items()
         for name, row in _rows_by_name(tables["systems"]).items()

@@ -10,6 +10,7 @@ from report.folders import with_alignments, write_run
 
 import studies.__main__ as command
 from nmt.errors import ConfigurationError, UserError
+from nmt.report.render.markdown import format_p
 from nmt.report.render.paper_table import Entry, write_table
 from nmt.runs.folder import strip_settings
 from nmt.system.safe_files import read_yaml
@@ -118,6 +119,21 @@ def test_costs_are_a_figure_with_the_fastest_system_at_the_top(results, tmp_path
     figure = (tmp_path / "docs/results/kinds_costs.svg").read_text()
     assert [figure.count(f">{title}<") for title in ("training, seconds", "BLEU on test")] == [1, 1]
     assert figure.index(">additive<") < figure.index(">dot<")  # drawn from the bottom to the top
+
+
+def test_a_study_with_other_baselines_has_a_leaderboard_for_each(results, tmp_path):
+    write_study(other_baselines=["dot"], reading="p {bleu_p_sentences of additive less dot on test}.")
+    write_run(tmp_path / "kinds" / "additive", mistakes=0.3)
+    write_run(tmp_path / "kinds" / "dot", changes={"dropout": 0.5})
+    text, kept = results("keep", "kinds")
+    tables = kept["other_baselines"]["dot"]["test"]
+    assert "by_length" not in tables
+    (row,) = [row for row in tables["systems"] if row["system"] == "additive"]
+    p = row["difference"]["by_sentence"]["p_bootstrap"]
+    _, folded = text.split("<details><summary>Leaderboard with the baseline dot</summary>")
+    assert next(line for line in folded.split("\n") if " | baseline | " in line).startswith("| dot | ")
+    assert f"## Reading\n\np {format_p(p)}." in text
+    assert next(line for line in leaderboard(text) if " | baseline | " in line).startswith("| additive | ")
 
 
 def leaderboard(text: str) -> list[str]:
