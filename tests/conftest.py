@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 # Folders and files whose tests start programs or try all combinations
 SLOW = ("end_to_end", "cluster", "fuzz", "benchmarks", "web", "reference")
 SLOW += ("model/test_every_composition.py", "model/test_mechanisms.py", "share/test_hub.py")
+SLOW += ("studies/test_archive.py", "studies/test_results.py", "system/test_freed_memory.py")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 os.environ["WANDB_MODE"] = "offline"

@@ -65,6 +65,7 @@ def attention_on_links_after_training(weight, kind, folder):
     return attention[batch.links.sum(2) > 0].mean().item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["words", "bpe"])
 def test_guided_attention_moves_attention_to_the_links(kind, tmp_path):
     plain, guided = (attention_on_links_after_training(weight, kind, tmp_path) for weight in (0.0, 3.0))

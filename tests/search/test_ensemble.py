@@ -100,6 +100,7 @@ def test_members_with_weight_0_do_not_decide_if_the_source_has_an_end_symbol():
     assert (ensemble.source_end, restricted.source_end) == (False, False)
 
 
+@pytest.mark.slow
 def test_in_an_ensemble_of_all_kinds_a_sentence_does_not_depend_on_its_batch():
     ensemble = Ensemble([member(kind, seed) for seed, kind in enumerate(EIGHT)], average="probabilities")
     assert ensemble.source_end

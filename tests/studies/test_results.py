@@ -17,8 +17,6 @@ from nmt.system.safe_files import read_yaml
 from studies.archive import Archive
 from studies.pages import write_pages
 
-pytestmark = pytest.mark.slow
-
 STUDY = {
     "title": "Two kinds",
     "question": "Which is better?",
