@@ -131,8 +131,10 @@ def test_a_row_of_an_ensemble_has_the_scores_of_its_evaluation_in_the_folder_of_
     runs = [write_run(tmp_path / f"seed={seed}", seed=seed, mistakes=0.3) for seed in (1, 2)]
     entries = [entry(run, {}, seed=seed) for seed, run in enumerate(runs, start=1)]
     listed = ["Base", {"row": "+ Ensemble", "figures": {"WMT": {"bleu": 26.99}}, "output": "two"}]
+    listed += [{"row": "Our ensemble", "output": "ours"}]
     _, rows = write_and_read(tmp_path, *entries, rows=listed)
     assert rows[3] == ["+ Ensemble", "", "WMT 26.99", "", "", "evaluate.py output=…/two"]
+    assert rows[4] == ["Our ensemble", "", "", "", "", "evaluate.py output=…/ours"]
     evaluate(tmp_path / "two", "test", pairs(20), 0.1, np.random.default_rng(1))
     bleu = change_scores(tmp_path / "two")["bleu"]["score"]
     _, rows = write_and_read(tmp_path, *entries, rows=listed)

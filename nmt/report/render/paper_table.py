@@ -93,7 +93,7 @@ def _list_rows(tabulated: Mapping[str, Any], entries: Sequence[Entry], common: s
             named = runs.get(row, {}).items()
             rows += [Row(name, of_row[0].paper.get("figures", {}), of_row) for name, of_row in named]
         else:
-            rows.append(Row(row["row"], row["figures"], output=row.get("output", "")))
+            rows.append(Row(row["row"], row.get("figures", {}), output=row.get("output", "")))
     return rows
 
 
