@@ -1,4 +1,4 @@
-"""Translation models: word ids in, log-probabilities out. Only torch is used here: no Lightning, Hydra, W&B or text.
+"""Translation models: word ids in, logits out. Only torch is used here: no Lightning, Hydra, W&B or text.
 
 Dimensions in signatures and comments:
 

@@ -34,7 +34,7 @@ class FromMean(nn.Module):
 
 
 class EncoderStates(nn.Module):
-    """(h_0, c_0) of each decoder layer: the last state of the same encoder layer; Luong 2015 §3."""
+    """(h_0, c_0) of each decoder layer: the last state of the same encoder layer; Luong 2015 §2."""
 
     def __init__(self, *, annotation_size: int, encoder_layers: int, hidden_size: int, layers: int):
         super().__init__()

@@ -92,11 +92,12 @@ class Buffer(nn.Module):
 
     def write(self, hidden: Hidden, state: BufferState, bound: Tree) -> BufferState:
         """Return the state with M_i; `hidden` is s_i."""
-        write_weights = self.writing(state.cells, hidden, state.write_weights)[0] if self.writing else ()
+        weights = state.read_weights
+        if self.writing:
+            weights, _ = self.writing(state.cells, hidden, state.write_weights)
+            state = state._replace(write_weights=weights)
         erase, add = torch.sigmoid(self.erase(hidden)), torch.sigmoid(self.add(hidden))
-        weights = write_weights if self.writing else state.read_weights
-        cells = erase_and_add(state.cells.to(erase.dtype), weights, erase, add)
-        return BufferState(cells, state.read_weights, write_weights)
+        return state._replace(cells=erase_and_add(state.cells.to(erase.dtype), weights, erase, add))
 
 
 class Addressing(nn.Module):

@@ -1,4 +1,4 @@
-"""The complete model: word ids in, log-probabilities out. One class for every composition of parts."""
+"""The complete model: word ids in, logits of the next word out. One class for every composition of parts."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 

@@ -1,4 +1,4 @@
-"""Temporal attention: each energy is divided by the past attention to its position; Sankaran 2016 §3.
+"""Temporal attention: exp of an energy is divided by the sum of its past values at this position; Sankaran 2016 §3.
 
     b_1j = exp(e_1j);   b_ij = exp(e_ij) / Σ_{k<i} exp(e_kj);   α_ij = b_ij / Σ_j b_ij
 

@@ -6,7 +6,8 @@
     target:  s_i = f(z_i ⊙ (W e(y_{i-1}) + U s_{i-1}) + C c_i)
     both:    s_i = f((1 − z_i) ⊙ (W e(y_{i-1}) + U s_{i-1}) + z_i ⊙ C c_i)
 
-f is a cell with several gates: z_i scales the products of each of them.
+f is a cell with several gates: z_i scales the products of each of them. With a memory, r stands for s_{i-1}. In the
+conditional decoder s̃ does, and W e(y_{i-1}) is absent, because the word is in s̃.
 """
 
 import torch

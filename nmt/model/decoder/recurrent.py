@@ -6,7 +6,7 @@
     s_i = cell(products of e(y_{i-1}), c_i and r or q)
     attention.write(s_i); memory.write(s_i)
 
-The three decoders differ in `query` and `products` only. A context gate may scale the products.
+The three decoders differ in `query`, and `Conditional` in `products` too. A context gate may scale the products.
 """
 
 from typing import NamedTuple
@@ -45,7 +45,9 @@ class Products(NamedTuple):
 
 
 class RecurrentDecoder(nn.Module):
-    """The step of the three decoders; a decoder defines `query` and `products`."""
+    """The step of the three decoders; a decoder defines `query` and makes `context_gates`."""
+
+    context_gates: nn.Linear
 
     def __init__(
         self,
@@ -108,8 +110,8 @@ class RecurrentDecoder(nn.Module):
         raise NotImplementedError
 
     def products(self, state: Tree, inputs: Inputs, context: Context) -> Products:
-        """Return the products of the word, of the state's hidden part, and of c_i."""
-        raise NotImplementedError
+        """Return the products of e(y_{i-1}), r and c_i."""
+        return Products(inputs.gates, self.recurrent_gates(self.cell.hidden(state)), self.context_gates(context))
 
     def select_readout_state(self, previous: Hidden, hidden: Hidden) -> Hidden:
         """Return the state that the readout gets: s_i, not s_{i-1}."""
@@ -133,10 +135,6 @@ class Bahdanau(RecurrentDecoder):
         """Return r."""
         return self.cell.hidden(state), state
 
-    def products(self, state: Tree, inputs: Inputs, context: Context) -> Products:
-        """Return the products of e(y_{i-1}), r and c_i."""
-        return Products(inputs.gates, self.recurrent_gates(self.cell.hidden(state)), self.context_gates(context))
-
     def select_readout_state(self, previous: Hidden, hidden: Hidden) -> Hidden:
         """Return s_{i-1} or s_i."""
         return previous if self.readout_state == "previous" else hidden
@@ -158,10 +156,6 @@ class Feedback(RecurrentDecoder):
     def query(self, state: Tree, inputs: Inputs) -> tuple[Query, Tree]:
         """Return tanh(W_r r + W_y e(y_{i-1}))."""
         return torch.tanh(self.state_query(self.cell.hidden(state)) + inputs.query), state
-
-    def products(self, state: Tree, inputs: Inputs, context: Context) -> Products:
-        """Return the products of e(y_{i-1}), r and c_i."""
-        return Products(inputs.gates, self.recurrent_gates(self.cell.hidden(state)), self.context_gates(context))
 
 
 class Conditional(RecurrentDecoder):

@@ -18,7 +18,7 @@ class DecoderBound(NamedTuple):
 class DecoderState(NamedTuple):
     """Values that change at every step."""
 
-    hidden: Any  # s_i; of the `luong` decoder a LuongHidden
+    hidden: Any  # the state of the cell: s_i, or an LSTMState; of the `luong` decoder a LuongHidden
     attention: Tree
     memory: Tree
 
