@@ -37,7 +37,8 @@ def train_composed(config: DictConfig) -> float | None:
 @exit_with_one_line_errors
 def main() -> None:
     """Train what the command line composes."""
-    if IS_JOB not in os.environ and (repeated := find_repeated(sys.argv[1:])):
+    is_typed = IS_JOB not in os.environ and os.environ.get("LOCAL_RANK", "0") == "0"  # Lightning adds keys for ranks
+    if is_typed and (repeated := find_repeated(sys.argv[1:])):
         values = ",".join(argument.partition("=")[2] for argument in repeated)
         sweep = f"-m {override_key(repeated[0])}={values}"
         print(f"{' '.join(repeated)}: the last one counts; {sweep} trains with each", file=sys.stderr)

@@ -255,6 +255,9 @@ ROWS = (
         f"+{match[1]}={match[2]}: {match[1]} is already in the defaults. Fix: leave out the +"),
     (ConfigCompositionException, "item is already at '(.*)'", lambda _, match:
         f"+{match[1]}: there is such a key already. Fix: leave out the +"),
+    (RuntimeError, r"^Found more than one stateful callback of type `(\w+)`", lambda _, match:
+        f"callbacks: two of {match[1]} have one monitor and mode, so a checkpoint cannot tell them apart. "
+        "Fix: give the second another monitor, such as monitor: valid/perplexity, mode: min"),
     (InstantiationException, "Error locating target '(.*?)'", _bad_target),
     (InstantiationException, r"unexpected keyword argument '(\w+)'", _unexpected_argument),
     (InstantiationException, r"missing \d+ required .*", lambda error, match:
@@ -288,6 +291,9 @@ CONSTRUCTION_ROWS = (  # the functions also take the section and its settings
     (TypeError, r"unexpected keyword argument '(\w+)'", _unknown_argument),
 )
 TRAINING_ROWS = (  # the functions also take checkpoint, epochs and batch
+    (ValueError, r"`val_check_interval` \((\d+)\) must be .* training batches \((\d+)\)", lambda _, match, *__:
+        f"trainer.val_check_interval={match[1]}: an epoch has {match[2]} batches. "
+        "Fix: give at most so many; null validates once per epoch"),
     (Exception, "^You restored a checkpoint", lambda _, __, checkpoint, epochs, batch:  # Lightning's exception
         f"ckpt_path={checkpoint}: was trained for longer than trainer.max_epochs={epochs}. "
         f"Fix: raise it, or init_from={checkpoint} starts from the weights alone"),

@@ -158,7 +158,10 @@ def locate_checkpoint(path: Path) -> tuple[Path, Path]:
     if (path / WEIGHTS).exists():
         return path, path / WEIGHTS
     if read_summary(path).get("status") == "completed":
-        raise UserError(f"run={path}: is completed, but has no checkpoints. Fix: restore them, or resume=false")
+        raise UserError(
+            f"run={path}: is completed, but has no checkpoints. Fix: restore them, or train it again by its command "
+            "with resume=false"
+        )
     if (path / SWEEP).is_file():
         raise UserError(f"run={path}: is a sweep, not a run. Fix: {path}/* names its runs")
     raise UserError(

@@ -20,16 +20,22 @@ def warning_signals() -> tuple[int, ...]:
     return (TIME_WARNING,) if in_slurm() else ()
 
 
-def is_requeued() -> bool:
-    """Return whether SLURM runs the same command again: it then resumes, even with resume=false."""
-    return os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
+def job_number() -> str | None:
+    """Return the number of this job; for a task of an array that of the task, because the other means all tasks."""
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task}" if array and task else os.environ.get("SLURM_JOB_ID")
+
+
+def is_requeued(job: str | None) -> bool:
+    """Return whether SLURM runs again the command of this job: it then resumes its runs, even with resume=false."""
+    return os.environ.get("SLURM_RESTART_COUNT", "0") != "0" and job == job_number()
 
 
 def requeue() -> None:
     """Put this job into the queue again, where the same command resumes the run."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {TIME_WARNING})  # because a second one would kill scontrol
     try:
-        subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=True)
+        subprocess.run(["scontrol", "requeue", job_number()], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         log.error("the job was not requeued (%s). Fix: give the same command again to resume", error)
     finally:

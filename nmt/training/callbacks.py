@@ -77,7 +77,10 @@ class LockGuard(Callback):
 
 
 class LastValidation(Callback):
-    """Validate at trainer.max_steps too, if it lies within an epoch, so that the last steps are not lost."""
+    """Validate at trainer.max_steps too, if it lies within an epoch, so that the last steps are not lost.
+
+    Lightning does not validate in epochs that trainer.check_val_every_n_epoch leaves out.
+    """
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Stop training at the step limit; Lightning validates where it stops."""

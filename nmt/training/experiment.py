@@ -45,6 +45,8 @@ from nmt.system.locks import HeldLock
 from nmt.system.matrix_products import set_up_products
 from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.training.callbacks import LockGuard
+from nmt.training.last_checkpoint import LastCheckpoint
+from nmt.training.lightning_internals import stop_watching_ranks
 from nmt.training.lightning_module import TrainingModule, parameter_counts
 from nmt.training.nonfinite_guard import NonfiniteGuard
 from nmt.training.preflight import check_ranks, check_settings, list_places
@@ -193,7 +195,9 @@ def fit(run: PreparedRun, summary: RunSummary) -> None:
     try:
         with explain_fit_errors(trainer, run.module):
             trainer.fit(run.module, run.data, ckpt_path=checkpoint, weights_only=True)
-    finally:  # after training, because Lightning's launcher shares out the threads among ranks
+    finally:
+        stop_watching_ranks()
+        # after training, because Lightning's launcher shares out the threads among ranks
         hardware = describe_hardware(trainer.strategy.root_device)
         summary.entries["machine"] = hardware | {"ranks": trainer.world_size}
     has_checkpoints = any((run.plan.folder / CHECKPOINTS).glob("*.ckpt"))
@@ -208,7 +212,7 @@ def explain_fit_errors(trainer: Trainer, module: TrainingModule) -> Iterator[Non
     """Turn out-of-memory, NCCL/Gloo and state-dict errors into messages that say what to do."""
     try:
         yield
-    except (RuntimeError, MisconfigurationException) as error:
+    except (RuntimeError, ValueError, MisconfigurationException) as error:
         batch = module.batches[-1] if module.batches else None
         message = explain_training_error(error, checkpoint=trainer.ckpt_path, epochs=trainer.max_epochs, batch=batch)
         if message is None:
@@ -284,6 +288,7 @@ def make_module(
 def make_trainer(config: DictConfig, folder: Path, loggers: list[Logger], *callbacks: Callback) -> Trainer:
     """Build the Trainer with the configured callbacks and these."""
     configured = [hydra.utils.instantiate(settings) for settings in config.callbacks.values() if settings is not None]
+    configured.sort(key=lambda callback: isinstance(callback, LastCheckpoint))  # last, because it saves others' states
     return hydra.utils.instantiate(
         config.trainer,
         logger=loggers,

@@ -4,9 +4,11 @@
 """
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
+from lightning_fabric.strategies.launchers.subprocess_script import _ChildProcessObserver
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.loggers import WandbLogger
@@ -114,6 +116,13 @@ def swap_averaged_weights(checkpoint: dict[str, Any]) -> None:
     """Swap the mean of the weights and the weights, which WeightAveraging stored the wrong way round."""
     mean, weights = "state_dict", "current_model_state"
     checkpoint[mean], checkpoint[weights] = checkpoint[weights], checkpoint[mean]
+
+
+def stop_watching_ranks() -> None:
+    """Let the first rank end in its own time; Lightning kills it within 5 s after another ended with an error."""
+    for thread in threading.enumerate():
+        if isinstance(thread, _ChildProcessObserver):
+            thread._child_processes = []  # with none to watch, the thread ends
 
 
 def silence_anonymous(logger: WandbLogger) -> None:

@@ -21,6 +21,7 @@ from nmt.search.settings import Search
 from nmt.training.clipping import clip_norm, clip_values
 from nmt.training.distributed import gather_from_ranks, sum_over_ranks
 from nmt.training.first_nan import find_first_nan
+from nmt.training.lightning_internals import accumulates_gradients
 from nmt.training.nonfinite_guard import NeverFiniteError, NonfiniteGuard
 from nmt.training.resume_optimizer import apply_settings, changed_settings
 
@@ -118,7 +119,9 @@ class TrainingModule(pytorch_lightning.LightningModule):
         """Reset what a validation adds up."""
         self.totals = torch.zeros(3, dtype=torch.float64)  # what perplexity.compute_totals returns
         self.reference_words = perplexity.count_words(self.prepared.words("valid", "target"))
-        self.translated, self.batches = {}, []
+        self.translated = {}
+        if not accumulates_gradients(self.trainer):  # or reports would lack batches of this step
+            self.batches = []
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Score a batch of references, and translate its sources."""

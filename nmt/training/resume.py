@@ -61,7 +61,7 @@ def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
         if config.resume not in ("auto", True, False):
             raise UserError(f"resume={config.resume}: choose auto, true or false")
         refuse_foreign_files(folder)
-        if config.resume is False and not is_requeued():
+        if config.resume is False and not _is_requeued(folder):
             return _start_again(config.ckpt_path, folder)
         earlier = _resume(config, folder)
     except CheckpointError as error:  # of ckpt_path, because damaged checkpoints of the folder itself are skipped
@@ -73,6 +73,11 @@ def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
     if "code" in earlier.summary and code_version(config) not in earlier.summary["code"]:
         log.warning("the code of this run changed since it started; resume=false starts it again")
     return earlier
+
+
+def _is_requeued(folder: Path) -> bool:
+    """Return whether this command trained the run before SLURM requeued it."""
+    return is_requeued(read_summary(folder).get("slurm_job"))
 
 
 def _start_again(given: str | None, folder: Path) -> EarlierTraining:
@@ -98,13 +103,15 @@ def _load_resumable(path: Path) -> Loaded:
 
 def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
     given = Path(config.ckpt_path) if config.ckpt_path else None
+    if given and _is_in(given, folder) and _is_requeued(folder):
+        given = None  # because the command went on from there before
     if given and _is_in(given, folder):
         loaded = _load_resumable(given)
         return _continue_from(loaded, folder, _other_settings(config, folder, loaded.content["nmt"]["config"]))
     loaded = find_last_checkpoint(folder / CHECKPOINTS)
     if loaded is None:
         _refuse_lost_checkpoints(config, folder)
-        return _from_given_checkpoint(config.ckpt_path, folder)
+        return _from_given_checkpoint(given and str(given), folder)
     if given and read_summary(folder).get("went_on_with") != str(given.absolute()):
         raise UserError(f"{folder}: holds a run that did not resume from ckpt_path={given}. Fix: {START_AGAIN}")
     others = _check_settings(config, folder, loaded.content["nmt"]["config"])

@@ -25,7 +25,7 @@ from nmt.runs.job import IS_JOB
 from nmt.runs.training_folder import keep_composition
 from nmt.system.files import write_json, write_text
 from nmt.system.signals import END_SIGNALS, raise_on_signals
-from nmt.system.slurm import TIME_WARNING, requeue, warning_signals
+from nmt.system.slurm import TIME_WARNING, job_number, requeue, warning_signals
 from nmt.training.lightning_module import TrainingModule
 from nmt.training.resume import EarlierTraining
 
@@ -47,10 +47,11 @@ class RunSummary(Callback):
         self.started = self.trained = False  # trained: the first batch has begun
 
     def start(self) -> None:
-        """Write the file from now on; call this when nothing more can be refused."""
+        """Write the file from now on, and keep the settings of a new run."""
         self.started = True
         self.write()
-        keep_composition(self.folder)
+        if not has_checkpoint(self.folder):
+            keep_composition(self.folder)
 
     def update(self, **entries: Any) -> None:
         """Set entries and write the file."""
@@ -72,6 +73,7 @@ class RunSummary(Callback):
             self.start()
         self.update(planned_steps=trainer.estimated_stepping_batches)
         if trainer.is_global_zero:
+            keep_composition(self.folder)  # only now, because a refused command must not replace settings of a run
             for side, text in pl_module.record["vocabularies"].items():
                 write_text(self.folder / f"{side}.tokenizer.json", text)
             if pl_module.candidates is not None:
@@ -88,6 +90,8 @@ def keep_summary(folder: Path, earlier: EarlierTraining, sweep: Path | None = No
     clock = time.perf_counter()
     entries = {"status": "running", "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "id": secrets.token_hex(6)}
     entries |= dict(earlier.summary)
+    if job := job_number():
+        entries["slurm_job"] = job
     if earlier.other_settings_from:
         entries["went_on_with"] = earlier.other_settings_from
     summary, exit_status = RunSummary(folder, entries), None

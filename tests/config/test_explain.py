@@ -34,6 +34,10 @@ BATCH = SimpleNamespace(sentences=torch.arange(64), source=torch.zeros(64, 48), 
 QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "limit_val_batches": 0}
 
 
+VALIDATES = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+BEST_OF_LOSS = {"_target_": "pytorch_lightning.callbacks.ModelCheckpoint", "monitor": "loss"}
+
+
 def build(**settings):
     """Build a part of a configuration below the key model.encoder."""
     return hydra.utils.instantiate(OmegaConf.create({"model": {"encoder": settings}}).model.encoder)
@@ -183,6 +187,11 @@ CASES = {  # type and pattern of a row: the command, the error, the line
         compose("+seed=3"),
         r"\+seed: there is such a key already. Fix: leave out the \+$",
     ),
+    ("RuntimeError", r"^Found more than one stateful callback of type `(\w+)`"): (
+        [],
+        lambda _: build(_target_="pytorch_lightning.Trainer", callbacks=[BEST_OF_LOSS, BEST_OF_LOSS], **QUIET),
+        "callbacks: two of ModelCheckpoint have one monitor and mode, .* Fix: give the second another monitor",
+    ),
     ("InstantiationException", "Error locating target '(.*?)'"): (
         [],
         lambda _: build(_target_="nope.Nope"),
@@ -262,6 +271,13 @@ CASES = {  # type and pattern of a row: the command, the error, the line
         [],
         lambda _: build_optimizer(beta=[0.9, 0.9]),
         r"optimizer.beta: no such setting \(did you mean betas\?\). Fix: choose lr, betas",
+    ),
+    ("ValueError", r"`val_check_interval` \((\d+)\) must be .* training batches \((\d+)\)"): (
+        [],
+        lambda folder: Trainer(val_check_interval=99, default_root_dir=folder, accelerator="cpu", **VALIDATES).fit(
+            BoringModel()
+        ),
+        "trainer.val_check_interval=99: an epoch has 64 batches. Fix: give at most so many; null validates",
     ),
     ("Exception", "^You restored a checkpoint"): (
         [],

@@ -20,7 +20,7 @@ from random_batches import batch_of
 
 from nmt.errors import ConfigurationError, UserError
 from nmt.runs.provenance import git_commit
-from nmt.training.experiment import explain_fit_errors, make_loggers, results
+from nmt.training.experiment import explain_fit_errors, make_loggers, make_trainer, results
 from nmt.training.last_checkpoint import LastCheckpoint
 from nmt.training.lightning_module import TrainingModule
 from nmt.training.preflight import check_ranks
@@ -108,6 +108,26 @@ def test_a_completed_run_keeps_its_summary_until_another_starts(tmp_path, starts
     with pytest.raises(ValueError, match="broken"):
         fail(starts=True)
     assert json.loads((tmp_path / "summary.json").read_text())["status"] == "failed"
+
+
+def test_a_refused_command_keeps_the_settings_of_a_stopped_run(tmp_path):
+    for folder, seed in ((tmp_path / ".hydra", 2), (tmp_path / "checkpoints" / ".hydra", 1)):
+        folder.mkdir(parents=True)
+        (folder / "overrides.yaml").write_text(f"- seed={seed}\n")
+    (tmp_path / "checkpoints" / "last.ckpt").touch()
+    with pytest.raises(UserError), keep_summary(tmp_path, EarlierTraining()):
+        raise UserError("search.beam=-1: refused")
+    assert (tmp_path / "checkpoints" / ".hydra" / "overrides.yaml").read_text() == "- seed=1\n"
+
+
+def test_the_last_checkpoint_holds_the_states_of_all_others(tmp_path):
+    last = {"_target_": "nmt.training.last_checkpoint.LastCheckpoint", "dirpath": str(tmp_path)}
+    every = {"_target_": "pytorch_lightning.callbacks.ModelCheckpoint", "monitor": "valid/loss"}
+    trainer = {"_target_": "pytorch_lightning.Trainer", "accelerator": "cpu"}
+    config = OmegaConf.create({"callbacks": {"last": last, "every": every}, "trainer": trainer})
+    trainer = make_trainer(config, tmp_path, [])
+    assert isinstance(trainer.checkpoint_callbacks[-1], LastCheckpoint)
+    assert len(trainer.checkpoint_callbacks) == 2
 
 
 @pytest.mark.parametrize(
@@ -243,7 +263,16 @@ def test_the_penalty_is_counted_beside_the_loss(penalty):
     assert sum(losses) == pytest.approx(objective)
 
 
-def test_validation_bleu_uses_every_reference_of_a_sentence():
+@pytest.mark.parametrize("accumulates", [True, False])
+def test_a_validation_among_accumulated_batches_keeps_those_of_the_step(monkeypatch, accumulates):
+    monkeypatch.setattr("nmt.training.lightning_module.accumulates_gradients", lambda trainer: accumulates)
+    module = SimpleNamespace(prepared=SimpleNamespace(words=lambda *_: []), trainer=None, batches=["first"])
+    TrainingModule.on_validation_epoch_start(module)
+    assert module.batches == (["first"] if accumulates else [])
+
+
+def test_validation_bleu_uses_every_reference_of_a_sentence(monkeypatch):
+    monkeypatch.setattr("nmt.training.lightning_module.accumulates_gradients", lambda trainer: False)
     references = [["a b c d", "x y z"], ["a b c d e", "q r s t"]]
     prepared = SimpleNamespace(
         words=lambda split, side: references[0],

@@ -1,12 +1,15 @@
 """The private parts of Lightning do what lightning_internals says; each test names the function it checks."""
 
 import ast
+import signal
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import pytorch_lightning
 import torch
+from lightning_fabric.strategies.launchers.subprocess_script import _ChildProcessObserver
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint, WeightAveraging
 from pytorch_lightning.loggers import WandbLogger
 
@@ -211,6 +214,20 @@ def test_swap_averaged_weights(tmp_path):
     lightning.swap_averaged_weights(checkpoint)
     assert torch.equal(checkpoint["state_dict"]["weight"], weights)
     assert torch.equal(checkpoint["current_model_state"]["weight"], mean)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_stop_watching_ranks(stops):
+    rank = subprocess.Popen(["false"])
+    first = subprocess.Popen(["sleep", "60"])
+    rank.wait()
+    observer = _ChildProcessObserver(main_pid=first.pid, child_processes=[rank], sleep_period=0.2)
+    observer.start()
+    if stops:
+        lightning.stop_watching_ranks()
+    observer.join(timeout=10)
+    first.terminate()
+    assert first.wait() == -(signal.SIGTERM if stops else signal.SIGKILL)  # it ends by the signal that came first
 
 
 def test_silence_anonymous(tmp_path):

@@ -1,6 +1,7 @@
 """A command in a folder that holds a run already: resume, start again, or refuse."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -289,13 +290,25 @@ def test_resuming_with_other_code_is_a_warning(folder, trained_by, warns, caplog
     assert ("changed since it started" in caplog.text) == warns
 
 
-def test_a_requeued_slurm_job_resumes_despite_resume_false(folder, monkeypatch):
-    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
-    config = configuration(resume=False)
-    assert find_earlier_training(config, folder).checkpoint == str(folder / LAST)
-    monkeypatch.setenv("SLURM_RESTART_COUNT", "0")
-    config = configuration(resume=False)
-    assert find_earlier_training(config, folder) == EarlierTraining(starts_again=True)
+@pytest.mark.parametrize(
+    ("restarts", "trained_by", "resumes"), [("1", "7", True), ("0", "7", False), ("1", "6", False), ("1", None, False)]
+)
+def test_a_requeued_slurm_job_resumes_its_runs_despite_resume_false(folder, monkeypatch, restarts, trained_by, resumes):
+    write_status(folder, "interrupted", slurm_job=trained_by)
+    monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    earlier = find_earlier_training(configuration(resume=False), folder)
+    assert (earlier.checkpoint, earlier.starts_again) == ((str(folder / LAST), False) if resumes else (None, True))
+
+
+@pytest.mark.parametrize(("restarts", "file"), [("0", "best.ckpt"), ("1", "last.ckpt")])
+def test_a_requeued_slurm_job_does_not_go_back_to_ckpt_path(folder, monkeypatch, restarts, file):
+    write_status(folder, "interrupted", slurm_job="7")
+    shutil.copy(folder / LAST, folder / "checkpoints" / "best.ckpt")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    config = configuration(ckpt_path=str(folder / "checkpoints" / "best.ckpt"))
+    assert find_earlier_training(config, folder).checkpoint == str(folder / "checkpoints" / file)
 
 
 @pytest.mark.parametrize("name", ["summary.json", "metrics.csv", "checkpoints"])
