@@ -8,6 +8,7 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.schema import load_defaults
+from nmt.errors import UserError
 from nmt.report.comparison import Comparison, compare_runs
 
 
@@ -28,6 +29,8 @@ def compare(
         resamples: Resamples of the test set, for intervals and p.
         together: Consecutive sentences that are drawn as one.
     """
+    if isinstance(folders, str | os.PathLike):
+        raise UserError("compare(): takes a list of folders. Fix: compare([folder])")
     given = {"test": test, "baseline": baseline, "resamples": resamples, "together": together}
     settings = cast(DictConfig, OmegaConf.merge(load_defaults("compare"), given))
     return ComparedRuns(compare_runs([str(folder) for folder in folders], settings))

@@ -66,6 +66,8 @@ class Model:
             search: Settings of conf/search.yaml, such as `beam=5`; those not given are those of the run. Also
                 `unknown`, `longest_line` and `batch_size` of conf/translate.yaml.
         """
+        if "nbest" in search:
+            raise UserError("translate(): returns one translation of each line. Fix: translate_nbest(lines, nbest=…)")
         return [best for best, *_ in self.translate_nbest(lines, nbest=1, traces=traces, **search)]
 
     def translate_nbest(
@@ -74,8 +76,9 @@ class Model:
         """Return the `nbest` best translations of each line, best first; other arguments are those of `translate`."""
         if isinstance(lines, str):
             raise UserError("translate(): takes a list of lines, not one text. Fix: translate([text])")
-        _check(search, CALL_KEYS, "translate()")
-        config = _merge(self._settings, search | {"nbest": nbest})
+        search["nbest"] = nbest
+        _check(search, (*CALL_KEYS, "nbest"), "translate()")
+        config = _merge(self._settings, search)
         replace_unknown = make_replacer(self._runs[0], config.unknown)
         translated = self._translator.translate_lines(
             ((line, None) for line in lines),
@@ -97,9 +100,11 @@ class Model:
             pairs: Lines with their translations.
             batch_size: Pairs that are scored at once.
         """
-        scored = []
+        aligned_word = build_search(self._settings, self._runs).aligned_word
         given = (SentencePair(*pair) for pair in pairs)
-        for number, translation in enumerate(score_translations(self._translator, given, batch_size=batch_size)):
+        translations = score_translations(self._translator, given, batch_size=batch_size, aligned_word=aligned_word)
+        scored = []
+        for number, translation in enumerate(translations):
             if translation is None:
                 raise DataError(f"score(): the source of pair {number} has no words. Fix: leave the pair out")
             scored.append(translation)

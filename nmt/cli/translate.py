@@ -11,7 +11,7 @@ The second command translates with an ensemble; its runs must have the same voca
 the browser, where runs translate side by side. The keys most often used:
 
 - beam=10: the width of the beam search; 1 is greedy search. Search keys that are not given are those of the run.
-- nbest=N: N lines for each line: number ||| text ||| score, as Moses writes them.
+- nbest=N: N lines for each line: number ||| text ||| score, like Moses without features.
 - alignments=true: links follow after a tab, or after ||| with nbest: source word-target word, from 0.
 - format=json: an object a line, with words, scores and links.
 - input=FILE output=FILE: files instead of standard input and output.

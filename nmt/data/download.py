@@ -3,12 +3,12 @@
 import hashlib
 import os
 import sys
-import urllib.error
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 
 from nmt.errors import DataError
-from nmt.system.files import atomic_write
+from nmt.system.files import atomic_write, to_path
 
 # One commit of Multi30k's repository. The images are under the Flickr terms of use: non-commercial research and
 # educational use. The text has no licence file.
@@ -40,8 +40,10 @@ def download(base: str, digests: dict[str, str], folder: Path) -> None:
         try:
             with urllib.request.urlopen(base + name, timeout=60) as stream:
                 content = stream.read()
-        except (urllib.error.URLError, OSError) as error:
-            raise DataError(f"{base}{name}: cannot be downloaded ({error})") from error
+        except (HTTPException, OSError) as error:
+            raise DataError(
+                f"{base}{name}: cannot be downloaded ({error}). Fix: give the same command again, with a connection"
+            ) from error
         if _digest(content) != digest:
             raise DataError(f"{base}{name}: not the expected file (sha256 {_digest(content)} instead of {digest})")
         with atomic_write(path) as draft:
@@ -58,8 +60,8 @@ def main(arguments: list[str]) -> None:
     if arguments != ["multi30k"]:
         sys.exit("usage: python -m nmt.data.download multi30k   (writes to $NMT_DATA, or to data/ if it is not set)")
     try:
-        download(MULTI30K, DIGESTS, Path(os.environ.get("NMT_DATA", "data")) / "multi30k" / "raw")
-    except DataError as error:
+        download(MULTI30K, DIGESTS, to_path(os.environ.get("NMT_DATA") or "data") / "multi30k" / "raw")
+    except (DataError, OSError) as error:
         sys.exit(f"error: {error}")
 
 

@@ -31,7 +31,7 @@ class GivenLinks:
 
         Args:
             alignments: The links of each pair; possible ones count too.
-            pairs: The preprocessed training pairs.
+            pairs: The preprocessed training pairs, also those that have become blank.
             vocabularies: The vocabularies of both sides.
         """
         rows = []
@@ -47,7 +47,8 @@ class GivenLinks:
                     )
             linked = np.zeros((len(words.source), len(words.target)), bool)
             linked[tuple(np.array(sorted(alignment.possible), int).reshape(-1, 2).T)] = True
-            rows.append(np.argwhere(linked[pieces.source][:, pieces.target]).astype(np.int32))
+            if all(pair):  # because the prepared text leaves out pairs that became blank
+                rows.append(np.argwhere(linked[pieces.source][:, pieces.target]).astype(np.int32))
         source, target = np.concatenate(rows).T
         return cls(source, target, np.cumsum([0, *map(len, rows)]))
 

@@ -123,4 +123,9 @@ class HubPairs(Pairs):
                 f"{self.path}, split {self.split}, row {number}: no '{key}' in column {self.column}, only {names}. "
                 "Fix: set data.reader.column, data.reader.source and data.reader.target"
             )
+        if not isinstance(cells[key], str | None):
+            raise ConfigurationError(
+                f"{self.path}, split {self.split}, row {number}: '{key}' is {type(cells[key]).__name__}, not text. "
+                "Fix: set data.reader.column, data.reader.source and data.reader.target"
+            )
         return " ".join((cells[key] or "").split())

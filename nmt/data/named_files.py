@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.errors import ConfigurationError
-from nmt.system.files import cache_folder
+from nmt.system.files import cache_folder, to_path
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Permission:
             folder = "data"
             if Path(os.path.realpath(".")).is_relative_to(os.path.realpath(self.run)):  # a stranger's, after `cd RUN`
                 return False
-        is_inside = Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder))
+        is_inside = Path(os.path.realpath(place)).is_relative_to(os.path.realpath(to_path(folder)))
         return isinstance(place, Path) and is_inside
 
 

@@ -57,17 +57,13 @@ class PreprocessPool:
                 yield from _preprocess_block(self.preprocessing, block)
             return
         waiting: deque[Future] = deque()  # bounded, because a fast reader would fill the memory
-        for block in blocks:
-            waiting.append(self.pool.submit(_preprocess_block, self.preprocessing, block))
-            if len(waiting) > 2 * self.cores:
-                yield from self._result(waiting.popleft())
-        for future in waiting:
-            yield from self._result(future)
-
-    @staticmethod
-    def _result(block: Future) -> list[SentencePair]:
         try:
-            return block.result()
+            for block in blocks:
+                waiting.append(self.pool.submit(_preprocess_block, self.preprocessing, block))
+                if len(waiting) > 2 * self.cores:
+                    yield from waiting.popleft().result()
+            for future in waiting:
+                yield from future.result()
         except BrokenProcessPool:
             raise DataError(
                 "a process that preprocesses text was killed, perhaps because memory was short. Fix: give the same "

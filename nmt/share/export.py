@@ -67,9 +67,7 @@ def _write_model(run: TrainedRun, folder: Path) -> None:
         write_text(folder / name, language.vocabulary.to_json())
     for name in (CANDIDATES, WORD_TABLE):
         if (run.folder / name).is_symlink():  # because a stranger's run could link to any file of the user
-            raise UserError(
-                f"export={folder.name}: {run.folder / name} is a link. Fix: remove it, or copy its file there"
-            )
+            raise UserError(f"export: {run.folder / name} is a link. Fix: remove it, or copy its file there")
         if (run.folder / name).is_file():
             shutil.copyfile(run.folder / name, folder / name)
 

@@ -89,7 +89,7 @@ def dump_json(content: Any, **layout: Any) -> str:
 
 def cache_folder() -> Path:
     """Return the folder of what is computed once: NMT_CACHE, or .cache/nmt."""
-    return Path(os.environ.get("NMT_CACHE") or ".cache/nmt")
+    return to_path(os.environ.get("NMT_CACHE") or ".cache/nmt")
 
 
 def sync(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Download models from the Hugging Face hub and upload them, under names such as hf:OWNER/NAME@REVISION."""
 
+import errno
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -11,6 +12,7 @@ from nmt.errors import ConfigurationError, UserError, first_line, require_packag
 
 PREFIX = "hf:"
 NAME = re.compile(rf"{PREFIX}(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?")
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
 LOG_IN = "`hf auth login`, or HF_TOKEN in the environment"
 
 
@@ -121,5 +123,8 @@ def _explain_errors(setting: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:  # of the network; each layer has its own errors
+        if isinstance(error, OSError) and error.errno in UNWRITABLE:
+            place = error.filename or "the cache of the hub"
+            raise UserError(f"{setting}: {place}: {error.strerror}. Fix: make room, or set HF_HOME=FOLDER") from error
         reason = first_line(error.__cause__ or error)
         raise UserError(f"{setting}: the hub cannot be reached ({reason}). Fix: try again with a connection") from error

@@ -148,8 +148,9 @@ def _check_same_vocabularies(first: TrainedRun, other: TrainedRun) -> None:
 def check_settings(settings: DictConfig) -> None:
     """Raise an error for values that are wrong for any run."""
     for key in ("batch_size", "longest_line"):
-        if settings.get(key, 1) < 1:
-            raise ConfigurationError(f"{key}={settings[key]}: must be at least 1")
+        value = settings.get(key, 1)
+        if value is None or value < 1:
+            raise ConfigurationError(f"{key}={'null' if value is None else value}: must be at least 1")
     check_threads(settings.threads)
     for key, (is_valid, problem) in NULLABLE_KEYS.items():
         value = settings.get(key)

@@ -1,4 +1,4 @@
-"""Lines of n-best lists as Moses writes them: number ||| text ||| score …, with ||| escaped within a text."""
+"""Lines of n-best lists: number ||| text ||| score …, like Moses without features, with ||| escaped within a text."""
 
 SEPARATOR = "|||"
 ESCAPED_SEPARATOR = "&#124;&#124;&#124;"

@@ -27,8 +27,12 @@ PAGE_HEADERS = {
 def listen(settings: DictConfig) -> socket.socket:
     """Return a socket that listens on `host` and `port`."""
     host, port = settings.host, settings.port
-    if not 0 <= port < 2**16:
-        raise ConfigurationError(f"port={port}: must be between 1 and {2**16 - 1}, or 0 for a free one")
+    if host is None:
+        raise ConfigurationError("host=null: must be a name or an address. Fix: host=127.0.0.1")
+    if port is None or not 0 <= port < 2**16:
+        raise ConfigurationError(
+            f"port={'null' if port is None else port}: must be between 1 and {2**16 - 1}, or 0 for a free one"
+        )
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

@@ -62,7 +62,7 @@ class ServedRun:
 
     def translate(self, lines: list[str], search: Search, traces: bool) -> Iterator[Iterator[dict[str, Any]]]:
         """Yield the n best translations of each line, as plain values."""
-        batch_size = max(1, min(self.batch_size, MAX_HYPOTHESES // search.beam))
+        batch_size = max(1, min(self.batch_size, MAX_HYPOTHESES // search.width))
         translated = self.translator.translate_lines(
             ((line, None) for line in lines),
             search,

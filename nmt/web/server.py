@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from nmt.errors import ConfigurationError
 from nmt.search.settings import Search
 from nmt.system.threads import set_threads
 from nmt.translate.loading import build_search, check_settings, set_up_search
@@ -29,7 +30,7 @@ from nmt.web.cancellation import run_while_awaited
 from nmt.web.hosts import allowed_hosts
 from nmt.web.listener import PAGE_HEADERS, listen, make_app, run_app
 from nmt.web.served_run import ServedRun, open_runs
-from nmt.web.translation_request import TranslationRequest, parse_content, read_content
+from nmt.web.translation_request import MAX_BEAM, TranslationRequest, parse_content, read_content
 
 FOLDER = Path(__file__).parent
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -53,6 +54,8 @@ def serve(settings: DictConfig) -> None:
         opened = [one.run for one in served.values()]
         set_up_search(settings, opened[0].model)
         search = build_search(settings, opened)
+        if search.beam > MAX_BEAM:
+            raise ConfigurationError(f"beam={search.beam}: the page takes at most {MAX_BEAM}. Fix: beam={MAX_BEAM}")
         run_app(create_app(served, search, allowed_hosts(settings.host)), listener, settings.host)
 
 

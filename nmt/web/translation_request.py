@@ -64,10 +64,11 @@ def parse_content(content: dict[str, Any], served: Mapping[str, ServedRun], defa
     if unknown := content.keys() - set(KEYS):
         raise UserError(f"{min(unknown)}: no such key. Fix: use only {', '.join(KEYS)}")
     beam = _read_number(content, "beam", defaults.beam, int, 1, MAX_BEAM)
+    most = MAX_BEAM if defaults.sample else beam  # samples are drawn whatever the beam is
     search = dataclasses.replace(
         defaults,
         beam=beam,
-        nbest=_read_number(content, "nbest", min(defaults.nbest, beam), int, 1, beam),
+        nbest=_read_number(content, "nbest", min(defaults.nbest, most), int, 1, most),
         length_penalty=_read_number(
             content, "length_penalty", defaults.length_penalty, (int, float), 0, MAXIMUM["length_penalty"]
         ),

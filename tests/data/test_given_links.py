@@ -31,6 +31,17 @@ def test_each_piece_of_a_source_word_is_linked_to_each_piece_of_a_target_word():
     assert first.tolist() == [[0, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]]  # the last row and column: end symbols
 
 
+def test_the_links_of_a_pair_that_became_blank_are_left_out():
+    sides = vocabularies()
+    alignments = [ALIGNMENTS[0], Gold(set(), set()), *ALIGNMENTS[1:]]
+    links = GivenLinks.from_words(alignments, [PAIRS[0], ("", "x"), *PAIRS[1:]], sides)
+    expected = GivenLinks.from_words(ALIGNMENTS, PAIRS, sides)
+    for part, other in zip(
+        (links.source, links.target, links.offsets), (expected.source, expected.target, expected.offsets), strict=True
+    ):
+        assert part.tolist() == other.tolist()
+
+
 def test_a_batch_holds_the_links_of_its_pairs_in_their_order():
     links = GivenLinks.from_words(ALIGNMENTS, PAIRS, vocabularies())
     batch = links.for_batch(torch.tensor([2, 1, 0]).numpy(), targets=3, sources=4)

@@ -93,6 +93,8 @@ def test_error_says_that_a_process_of_preprocessing_was_killed():
             process.kill()
         with pytest.raises(DataError, match=r"a process that preprocesses text was killed, .* Fix: give the same"):
             list(pool.preprocess([SentencePair("a", "b")] * 10))
+        with pytest.raises(DataError, match=r"a process that preprocesses text was killed"):  # as submitting notices
+            list(pool.preprocess([SentencePair("a", "b")] * 10))
 
 
 PROGRAM = """

@@ -66,6 +66,15 @@ def test_scores_of_given_translations_are_those_of_the_command(run, model, pairs
     assert done.stdout.splitlines() == [f"{one.log_probability:.4f}\t{one.mean:.4f}" for one in scored]
 
 
+def test_given_translations_are_aligned_as_the_search_says(run, model, pairs):
+    other = load(run)
+    other._settings.aligned_word = "read"
+    given = [(pair.source, pair.target) for pair in pairs[:3]]
+    for predicted, read in zip(model.score(given), other.score(given), strict=True):
+        assert read.log_probability == pytest.approx(predicted.log_probability)
+        assert not np.allclose(read.alignment, predicted.alignment)
+
+
 def test_an_ensemble_of_a_run_with_itself_translates_as_the_run(run, model, pairs):
     sources = [pair.source for pair in pairs[:4]]
     assert [str(one) for one in load(run, run).translate(sources)] == [str(one) for one in model.translate(sources)]
@@ -107,6 +116,10 @@ def test_the_leaderboard_is_a_list_without_pandas(run, monkeypatch):
         (lambda model: model.translate(["a"], bean=3), r"bean: no such setting \(did you mean beam\?\)"),
         (lambda model: model.translate(["a"], beam="ten"), "beam=ten: must be a number"),
         (lambda model: model.translate(["a"], beam=0), "beam=0: must be at least 1"),
+        (lambda model: model.translate(["a"], batch_size=None), "batch_size=null: must be at least 1"),
+        (lambda model: model.translate(["a"], nbest=2), r"Fix: translate_nbest\(lines, nbest=…\)"),
+        (lambda model: model.translate_nbest(["a"], nbest="two"), "nbest=two: must be a number"),
+        (lambda model: compare("outputs"), r"takes a list of folders. Fix: compare\(\[folder\]\)"),
         (lambda model: model.translate(["a"])[0].plot("coverage"), r"no such trace. Fix: translate\(..., traces="),
         (lambda model: model.evaluate(["a"], ["b", "c"]), "1 sources and 2 references"),
         (lambda model: model.evaluate([], []), "no sources"),

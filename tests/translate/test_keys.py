@@ -35,6 +35,7 @@ def test_the_order_of_runs_does_not_decide_if_candidate_lists_are_used():
         ("candidates=maybe", "candidates=maybe: must be true or false, or null"),
         ("link_threshold=high", "link_threshold=high: must be a number, or null"),
         ("batch_size=0", "batch_size=0: must be at least 1"),
+        ("batch_size=null", "batch_size=null: must be at least 1"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused(value, message):
