@@ -44,12 +44,11 @@ def draw_costs(name: str, tables: Mapping[str, Any], folder: Path) -> Path:
 
 def _points(tables: Mapping[str, Any], measure: str) -> Points:
     """Return the points of the systems, the best last, which is drawn at the top."""
-    points = {}
-    for row in tables["systems"]:
-        if measure == "bleu":
-            points[remove_seed(row["system"])] = _with_deviation(row["scores"]["bleu"])
-        elif row["system"] in tables["alignment"]:
-            points[row["system"]] = (tables["alignment"][row["system"]][measure]["value"], 0.0)
+    points = {
+        remove_seed(row["system"]): _with_deviation(row["scores"][measure])
+        for row in tables["systems"]
+        if measure in row["scores"]
+    }
     worst_first = sorted(points, key=lambda system: points[system][0], reverse=measure in LOWER_IS_BETTER)
     return {system: points[system] for system in worst_first}
 

@@ -44,7 +44,7 @@ def render_summary(tests: Mapping[str, Mapping[str, Any]]) -> str:
         both = " Bold: both p are below 0.05." if deviations else ""
         text = (
             "Other differences that show over sentences, for each 100 words of the reference or in per cent. Each p is "
-            f"corrected (Holm) for all comparisons by the same measure.{both}"
+            f"corrected (Holm) for all comparisons by the same measure that have this p.{both}"
         )
         heads = ["", "test set", "system", "", "Δ", "p (sentences)", "p (seeds)"]
         lines += [text, "", *Table(heads, [_row(one) for one in others]).drop_empty_columns().to_markdown(), ""]
@@ -53,7 +53,9 @@ def render_summary(tests: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _introduce(by_bleu: Sequence[Comparison], tests: Mapping[str, Any], deviations: Mapping[str, Any]) -> str:
     order = "The best average comes first." if len(tests) > 1 else "The best comes first."
-    text = f"{order} Each p is corrected (Holm) for the {len(by_bleu)} comparisons of this table."
+    with_seeds = sum(one.p_seeds is not None for one in by_bleu)
+    fewer = f" (p over seeds: for the {with_seeds} that have one)" if 0 < with_seeds < len(by_bleu) else ""
+    text = f"{order} Each p is corrected (Holm) for the {len(by_bleu)} comparisons of this table{fewer}."
     if deviations:
         pooled = ", ".join(f"{one['deviation']:.2f} BLEU on {test}" for test, one in deviations.items())
         text += f" p over seeds uses the pooled deviation of all systems, {pooled}. Bold: both p are below 0.05."

@@ -108,7 +108,7 @@ def compare_longer(
     resamples: int = 1000,
     seed: int = 1,
 ) -> dict[str, list[LongSentenceGain]]:
-    """Return each system's gain on longer sentences, for each bound that has sentences on both sides.
+    """Return each system's gain on longer sentences, for each bound whose bucket has sentences, if longer ones exist.
 
     Sentences are resampled within each bucket.
     """

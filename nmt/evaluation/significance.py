@@ -160,7 +160,7 @@ def confidence_interval(samples: np.ndarray, sentences: int) -> tuple[float, flo
 
 
 def bootstrap_p(differences: np.ndarray, difference: float) -> float:
-    """Return how often resamples are at least as far from their mean as zero is (Riezler & Maxwell 2005)."""
+    """Return how often resamples are as far from their mean as the difference is from 0 (Riezler & Maxwell 2005)."""
     return _share_at_least(np.abs(differences - differences.mean()), abs(difference))
 
 

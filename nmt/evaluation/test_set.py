@@ -9,7 +9,7 @@ from nmt.config.diff import is_within, override_key
 from nmt.data.datamodule import TranslationData
 from nmt.data.parallel_text import SentencePair
 from nmt.data.word_alignments import Gold
-from nmt.errors import ConfigurationError, NoFileError, did_you_mean
+from nmt.errors import ConfigurationError, DataError, NoFileError, did_you_mean
 
 DATA_KEYS = ("data.test", "data.tests", "data.score", "data.dir", "data.train", "data.valid", "data.reader")
 FILE_KEYS = "data.tests.NAME.source=FILE, data.train.source=FILE, …"
@@ -31,6 +31,8 @@ def read_test_set(data: TranslationData) -> TestSet:
     name, reader = data.test_pairs()
     with data.hint_at_missing_files():
         pairs = list(reader)
+        if not pairs:
+            raise DataError(f"data.test={name}: all {reader.blank} pairs are blank. Fix: name a test set with text")
         blank = reader.blank
         references = [[pair.target for pair in pairs], *reader.further_references()]
         return TestSet(name, pairs, references, reader.gold(), blank, reader.alignments_words)

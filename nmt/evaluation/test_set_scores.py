@@ -33,7 +33,7 @@ def score_translated_set(
         scores["bleu_unknown_kept"] = corpus_bleu(translated.unreplaced, references)
     words = [line.split() for line in translated.words]
     rates = over_and_under_translation(words, split_references(languages.target.vocabulary, references[0], translated))
-    rates |= unattended_words(one.alignment[:, : len(one.word_alignment().T)] for one in translated.translations)
+    rates |= unattended_words(one.alignment[:, : one.word_alignment().shape[1]] for one in translated.translations)
     rates |= attention_entropy(one.alignment for one in translated.translations)
     return {name: score._asdict() for name, score in scores.items()} | rates
 

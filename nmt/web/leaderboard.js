@@ -74,7 +74,7 @@ function makeDifferenceColumns() {
   if (!spread) return columns;
   const test =
     "Student's t-test with the standard deviation over seeds, pooled over all systems: " +
-    `${formatScore(spread.deviation)} BLEU`;
+    `${formatScore(spread.deviation)} BLEU (paired where a system has the baseline's own runs)`;
   const getP = (row) => row.difference?.p_seeds;
   const bySeeds = makePColumn("p_seeds", "p, seeds", test, getP);
   return [...columns, { ...bySeeds, isSignificant: (row) => isSignificant(getP(row)) }];

@@ -166,9 +166,9 @@ def _compute_differences(compared: ComparedSystems, drawing: Mapping[str, int]) 
     }
 
 
-def _compute_rates(compared: ComparedSystems, name: str, module: Any, drawing: Mapping[str, int]) -> dict[str, Any]:
+def _compute_rates(compared: ComparedSystems, counted: str, module: Any, drawing: Mapping[str, int]) -> dict[str, Any]:
     """Return the measures that a module computes of these counts, and their differences to the baseline."""
-    counts = {system.name: system.stack_counts(name) for system in compared.systems}
+    counts = {system.name: system.stack_counts(counted) for system in compared.systems}
     baseline = compared.baseline.name
     by_sentence = compare_rates(counts[baseline], counts, module.compute_measures, **drawing)
     by_run = {name: module.compute_measures(of_system.sum(1)) for name, of_system in counts.items()}

@@ -54,7 +54,7 @@ def _introduce(tables: Mapping[str, Any]) -> str:
     if over_seeds:
         by_seeds = (
             " p over seeds is by Student's t with the pooled deviation of all systems "
-            f"({over_seeds['deviation']:.2f} BLEU, {over_seeds['degrees']} degrees of freedom)."
+            f"({over_seeds['deviation']:.2f} BLEU, {over_seeds['degrees']} degrees of freedom), paired for equal runs."
         )
     in_blocks = f", {together} sentences at a time" if together > 1 else ""
     return (
