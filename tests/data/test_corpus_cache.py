@@ -73,6 +73,7 @@ def test_each_text_and_setting_changes_the_name_of_the_entry(tmp_path, changed):
     assert prepared(tmp_path, **changed).folder != prepared(tmp_path).folder
 
 
+@pytest.mark.slow
 def test_preprocessing_in_several_processes_keeps_the_order(tmp_path):
     lines = [(f"Word, {n}!", f"Wort; {n}?") for n in range(9000)]
     entry = prepared(tmp_path, train=lines, preprocessing=MOSES, vocabulary=WORDS | {"size": 20000})

@@ -42,6 +42,7 @@ def align(folder, *settings: str):
     return data, align_data(data, folder / "links", samplers=1, seed=5)
 
 
+@pytest.mark.slow
 def test_each_text_has_a_line_of_links_for_each_line_and_the_training_reads_it(folder):
     data, about = align(folder)
     lines = ["1-1 2p2 3p2 4-3", "", "1-1 2p2 3p2 4-3"]
