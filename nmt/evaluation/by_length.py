@@ -12,7 +12,6 @@ from nmt.evaluation.bleu import mean_bleu
 from nmt.evaluation.significance import confidence_interval, draws
 
 BOUNDS = (10, 20, 30, 40, 50, 60)
-MIN_SENTENCES = 20  # for a confidence interval by resampling
 
 
 class LengthBucket(NamedTuple):
@@ -229,6 +228,5 @@ def _make_bucket(name: str, statistics: np.ndarray, bleu: np.ndarray) -> LengthB
 
 
 def _summarize(values: np.ndarray, sentences: int) -> tuple[float, float | None, float | None]:
-    """Return a value and its interval, of (1 + resample) values; the interval is None for too few sentences."""
-    bounds = confidence_interval(values[1:], sentences) if sentences >= MIN_SENTENCES else (None, None)
-    return float(values[0]), *bounds
+    """Return a value and its interval, of (1 + resample) values."""
+    return float(values[0]), *confidence_interval(values[1:], sentences)

@@ -19,6 +19,7 @@ import numpy as np
 
 from nmt.evaluation.bleu import bleu_from_totals, mean_bleu
 
+MIN_SENTENCES = 20  # for p and intervals by the bootstrap, which are too small with fewer
 ROUNDING = 1e-9  # scores that differ by less are equal
 
 RunScores = Mapping[Hashable, float]  # a system's score of each trained run
@@ -92,7 +93,7 @@ def compare_systems(
                 *confidence_interval(system_samples, count),
                 difference,
                 *confidence_interval(differences, count),
-                p_bootstrap=bootstrap_p(differences, difference) if count > 1 else None,
+                p_bootstrap=bootstrap_p(differences, difference, count),
                 p_randomization=randomization_p(blocks, system_blocks, resamples, seed),
                 better=better,
                 worse=worse,
@@ -129,7 +130,7 @@ def compare_rates(
     for name, system in systems.items():
         values, samples = rates(system.sum(1)).mean(0), rates(drawn @ sum_blocks(system, together)).mean(0)
         compared[name] = [
-            Rate(float(value), float(value - base), bootstrap_p(differences, value - base) if count > 1 else None)
+            Rate(float(value), float(value - base), bootstrap_p(differences, value - base, count))
             for value, base, differences in zip(values, baseline_rates, (samples - baseline_samples).T, strict=True)
         ]
     return compared
@@ -152,15 +153,17 @@ def draws(sentences: int, resamples: int, seed: int) -> np.ndarray:
 
 
 def confidence_interval(samples: np.ndarray, sentences: int) -> tuple[float, float] | tuple[None, None]:
-    """Return the bounds of 95 % of the samples; None for one sentence, because its resamples are all equal."""
-    if sentences < 2:
+    """Return the bounds of 95 % of the samples; None for too few sentences."""
+    if sentences < MIN_SENTENCES:
         return None, None
     low, high = np.percentile(samples, (2.5, 97.5))
     return float(low), float(high)
 
 
-def bootstrap_p(differences: np.ndarray, difference: float) -> float:
+def bootstrap_p(differences: np.ndarray, difference: float, sentences: int) -> float | None:
     """Return how often resamples are as far from their mean as the difference is from 0 (Riezler & Maxwell 2005)."""
+    if sentences < MIN_SENTENCES:
+        return None
     return _share_at_least(np.abs(differences - differences.mean()), abs(difference))
 
 
@@ -210,19 +213,19 @@ def _corpus_bleu(statistics: np.ndarray) -> float:
 def spread_over_seeds(systems: Iterable[RunScores]) -> Spread | None:
     """Return the standard deviation over seeds, pooled over all systems; None if no system has runs that differ.
 
-    A run that several systems score was trained once. It therefore counts once, with its mean square.
+    The squared distance of a run to the mean of its system's n runs has the expectation σ² (1 − 1/n). A run that
+    several systems score was trained once, so it counts once, with the average of its squares and of their (1 − 1/n).
     """
     squares: dict[Hashable, list[float]] = defaultdict(list)
-    groups: list[set[Hashable]] = []  # systems that share runs form one group, which takes one degree of freedom
+    shares: dict[Hashable, list[float]] = defaultdict(list)  # 1 − 1/n
     for system in systems:
         if len(system) > 1:
             system_mean = mean(system.values())
             for run, value in system.items():
                 squares[run].append((value - system_mean) ** 2)
-            shared = [group for group in groups if group & system.keys()]
-            groups = [group for group in groups if group not in shared] + [set(system).union(*shared)]
-    total, degrees = sum(map(mean, squares.values())), len(squares) - len(groups)
-    return Spread(sqrt(total / degrees), degrees) if total > ROUNDING**2 else None
+                shares[run].append(1 - 1 / len(system))
+    total, degrees = sum(map(mean, squares.values())), sum(map(mean, shares.values()))
+    return Spread(sqrt(total / degrees), int(degrees + ROUNDING)) if total > ROUNDING**2 else None
 
 
 def p_over_seeds(baseline: RunScores, systems: Mapping[str, RunScores]) -> dict[str, float | None]:

@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 
 from nmt.config.installation import name_command
 from nmt.errors import ConfigurationError, UserError
-from nmt.evaluation.by_length import MIN_SENTENCES
+from nmt.evaluation.significance import MIN_SENTENCES
 from nmt.report.compare.statistics import compute_tables
 from nmt.report.compare.systems import ComparedSystems, find_systems
 from nmt.report.load.evaluated_runs import load_runs

@@ -5,7 +5,6 @@ import pytest
 
 from nmt.evaluation.bleu import corpus_bleu, sentence_statistics
 from nmt.evaluation.by_length import (
-    MIN_SENTENCES,
     bucket_names,
     by_length,
     compare_by_length,
@@ -13,7 +12,7 @@ from nmt.evaluation.by_length import (
     compare_longer_than,
     longer_than,
 )
-from nmt.evaluation.significance import draws
+from nmt.evaluation.significance import MIN_SENTENCES, draws
 
 REFERENCES = ["a b c d e", "f g h i j k", "l m n o p", "q r s t u v w", "a b c d"]
 HYPOTHESES = ["a b c d x", "f g h i", "l m n o p p p", "", "a b c d"]

@@ -126,7 +126,7 @@ def test_systems_of_several_runs_are_compared_by_their_mean():
     assert (result.difference_low, result.difference_high) == pytest.approx(
         tuple(np.percentile(differences, (2.5, 97.5)))
     )
-    assert result.p_bootstrap == bootstrap_p(differences, result.difference)
+    assert result.p_bootstrap == bootstrap_p(differences, result.difference, 30)
 
 
 def test_more_runs_make_a_small_difference_significant():
@@ -190,9 +190,9 @@ def test_randomization_agrees_with_enumeration_of_all_swaps():
 
 def test_bootstrap_counts_both_sides_and_equal_distances():
     differences = np.array([0.0, 1.0, 2.0, 3.0, 4.0])  # from their mean: 2 1 0 1 2
-    assert bootstrap_p(differences, 1.0) == (4 + 1) / (5 + 1)
-    assert bootstrap_p(differences, -2.0) == (2 + 1) / (5 + 1)
-    assert bootstrap_p(differences, 2.5) == (0 + 1) / (5 + 1)
+    assert bootstrap_p(differences, 1.0, 20) == (4 + 1) / (5 + 1)
+    assert bootstrap_p(differences, -2.0, 20) == (2 + 1) / (5 + 1)
+    assert bootstrap_p(differences, 2.5, 20) == (0 + 1) / (5 + 1)
 
 
 @pytest.mark.parametrize("kind", ["ar", "bs"])
@@ -238,10 +238,13 @@ def test_the_sign_test_is_exact():
     assert 0 <= sign_test_p(5000, 0) < 1e-300
 
 
-def test_one_sentence_has_no_interval_and_no_bootstrap():
-    baseline, other = compare_texts(["a b c x"], {"other": ["a b c d"]}, ["a b c d"], resamples=50)
-    assert (baseline.low, other.high, other.difference_low, other.p_bootstrap) == (None, None, None, None)
-    assert (other.p_randomization, other.p_sign) == (1, 1)
+@pytest.mark.parametrize("sentences", [1, 19, 20])
+def test_fewer_than_twenty_sentences_have_no_interval_and_no_bootstrap(sentences):
+    references, first, second = texts(sentences, 0.3, 0.1)
+    baseline, other = compare_texts(first, {"other": second}, references, resamples=50)
+    resampled = (baseline.low, other.high, other.difference_low, other.p_bootstrap)
+    assert [value is None for value in resampled] == [sentences < 20] * 4
+    assert None not in (other.p_randomization, other.p_sign)
 
 
 def test_empty_lines_count_as_translations():
@@ -336,7 +339,16 @@ def test_over_seeds_p_is_none_if_only_some_runs_are_shared():
     base = {1: 20.0, 2: 25.0, 3: 22.0}
     systems = {"fewer": {1: 20.3, 2: 25.5}, "others_too": {3: 22.4, 4: 21.0, 5: 21.0}, "nothing_trained": {}}
     assert p_over_seeds(base, systems) == dict.fromkeys(systems)
-    assert spread_over_seeds([base, *systems.values()]).degrees == 4  # five runs in one group
+    # runs 1 and 2: (2/3 + 1/2) / 2; runs 3, 4 and 5: 2/3; together 3.17
+    assert spread_over_seeds([base, *systems.values()]).degrees == 3
+
+
+def test_over_seeds_the_spread_is_right_if_systems_share_some_runs():
+    """As where a search was evaluated for some seeds only."""
+    draw = np.random.default_rng(5).normal(30, 0.5, (4000, 4)).tolist()
+    shared = [(0, 1), (1, 2), (0, 1, 2, 3)]
+    spreads = [spread_over_seeds([{run: scores[run] for run in runs} for runs in shared]) for scores in draw]
+    assert np.mean([spread.deviation**2 for spread in spreads]) == pytest.approx(0.5**2, rel=0.03)
 
 
 def scores_by_run(**scores: list[float]) -> dict[str, dict]:
@@ -400,10 +412,10 @@ def test_repeated_sentences_count_once_if_resampled_as_one_block():
 
 
 def test_rates_are_resampled_in_blocks_and_the_last_may_be_short():
-    base, other = np.random.default_rng(1).integers(0, 9, (2, 1, 7, 2))
+    base, other = np.random.default_rng(1).integers(0, 9, (2, 1, 61, 2))
     options = {"resamples": 60, "together": 3, "seed": 2}
     (rate,) = compare_rates(base, {"other": other}, lambda sums: sums[..., :1], **options)["other"]
-    blocks = [[counts[0, start : start + 3, 0].sum() for start in (0, 3, 6)] for counts in (base, other)]
-    differences = draws(3, 60, 2) @ (np.array(blocks[1]) - blocks[0])
+    blocks = [[counts[0, start : start + 3, 0].sum() for start in range(0, 61, 3)] for counts in (base, other)]
+    differences = draws(21, 60, 2) @ (np.array(blocks[1]) - blocks[0])
     assert rate.difference == (other - base)[..., 0].sum()
-    assert rate.p == bootstrap_p(differences, rate.difference)
+    assert rate.p == bootstrap_p(differences, rate.difference, 21)
