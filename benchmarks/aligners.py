@@ -41,7 +41,7 @@ sys.path.insert(0, str(ROOT))
 
 from nmt.data.text_files import read_lines  # noqa: E402
 from nmt.data.word_alignments import Links, read_gold, read_pharaoh  # noqa: E402
-from nmt.evaluation.alignment_error import alignment_error_rate  # noqa: E402
+from nmt.evaluation.alignment_error import link_scores  # noqa: E402
 
 DIAGONAL = {
     "favor_diagonal": True,
@@ -102,11 +102,9 @@ def measure(aligner: str, pairs: Pairs, gold_file: Path) -> dict:
     seconds = time.perf_counter() - started
     memory = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) // 1024
     gold = [read_gold(line) for line in read_lines(gold_file)]
-    sure, possible = zip(*gold, strict=True)
-    gold_words = [(pairs[k][0][i], pairs[k][1][j]) for k, links in enumerate(sure) for i, j in links]
+    gold_words = [(pairs[k][0][i], pairs[k][1][j]) for k, one in enumerate(gold) for i, j in one.sure]
     figures = {
-        name: alignment_error_rate(links[: len(gold)], sure, possible)._asdict()
-        | measure_table(build_table(pairs, links), gold_words)
+        name: link_scores(links[: len(gold)], gold) | measure_table(build_table(pairs, links), gold_words)
         for name, links in links_by_method.items()
     }
     sorted_links = [[sorted(links) for links in links_by_method[name]] for name in sorted(links_by_method)]

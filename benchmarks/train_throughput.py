@@ -324,7 +324,7 @@ def preprocessed_lines(data) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each split with its preprocessed pairs."""
     from nmt.data.preprocess_pool import PreprocessPool
 
-    files = {"train": data.train_files, "valid": data.valid_files, "test": data.tests[data.test]}
+    files = {"train": data.files["train"], "valid": data.files["valid"], "test": data.files[f"tests.{data.test}"]}
     for name, pair in files.items():
         with PreprocessPool(data.preprocessing) as workers:
             yield name, list(map(tuple, workers.preprocess(data.reader(**pair))))

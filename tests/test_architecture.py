@@ -19,7 +19,7 @@ LEVELS = {  # a room may import rooms of lower levels, and those of its own
 FRAGMENTS = re.compile(r"\s*(Of|What|Where|By|Or|Whether|Whom|Whose|Those|That|Who|Which)\b")
 COINED = {"said", "told", "found", "own", "wanted", "anew", "whole"}
 DOCUMENTED = {"_asdict", "_replace", "_fields", "_foreach_mul_", "_target_"}  # private by name alone
-DOCUMENTED |= {"_thnn_fused_gru_cell", "_thnn_fused_lstm_cell"}  # operators of torch
+DOCUMENTED |= {"_thnn_fused_gru_cell", "_thnn_fused_lstm_cell", "_exit"}  # operators of torch; os._exit
 LIBRARY_TEXT = re.compile(r"(\bin|search\(|match\(|startswith\().*\bstr\((error|cause|exception)\)")
 
 

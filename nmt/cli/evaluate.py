@@ -36,7 +36,6 @@ The keys most often used:
 """
 
 import sys
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,7 +133,8 @@ def print_pair_scores(settings: DictConfig, _: list[str]) -> None:
         from nmt.translate.loading import build_search, load_translator
 
     runs, translator = load_translator(settings)
-    print_lines(score_pairs(translator, settings, build_search(settings, runs).aligned_word))
+    for line in score_pairs(translator, settings, build_search(settings, runs).aligned_word):
+        print(line)
 
 
 def print_rescored(settings: DictConfig, _: list[str]) -> None:
@@ -143,7 +143,8 @@ def print_rescored(settings: DictConfig, _: list[str]) -> None:
         from nmt.evaluation.rescoring import rescore
         from nmt.translate.loading import load_translator
 
-    print_lines(rescore(load_translator(settings)[1], settings))
+    for line in rescore(load_translator(settings)[1], settings):
+        print(line)
 
 
 def share_model(settings: DictConfig, _: list[str]) -> None:
@@ -201,12 +202,6 @@ TASKS = {  # keys that start a task; without any of them a test set is evaluated
     ("export", "push"): share_model,
     COMET: print_comet,
 }
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Print lines as they come."""
-    for line in lines:
-        print(line)
 
 
 def print_scores(scores: dict[str, Any], as_json: bool) -> None:

@@ -17,7 +17,7 @@ from nmt.cli.new_folder import remove_new_folders
 from nmt.config.explain import AFTER_A_FAILED_JOB, SHOW_TRACEBACK, explain, explain_with_log, find_explanation
 from nmt.errors import ConfigurationError, UserError, make_printable
 from nmt.runs.folder import restore_composition
-from nmt.system.signals import END_SIGNALS, raise_on_signals
+from nmt.system.signals import END_SIGNALS, exit_of, raise_on_signals
 
 
 class PrintableRecord(logging.LogRecord):
@@ -39,9 +39,7 @@ def exit_with_one_line_errors(command: Callable[[], None]) -> Callable[[], None]
             return command()
         try:
             _check_utf8()
-            with raise_on_signals(
-                _exit, *END_SIGNALS
-            ):  # so that temporary files and processes of a command end with it
+            with raise_on_signals(exit_of, *END_SIGNALS):  # so that a command's temporary files and processes end too
                 return command()
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
@@ -75,10 +73,6 @@ def _check_utf8() -> None:
     for argument in sys.argv:
         if re.search("[\ud800-\udfff]", argument):  # as Python has bytes that are not UTF-8
             raise ConfigurationError(f"{argument}: its name is not UTF-8. Fix: rename the file or folder")
-
-
-def _exit(number: int) -> SystemExit:
-    return SystemExit(128 + number)
 
 
 @contextmanager

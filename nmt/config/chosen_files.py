@@ -5,6 +5,8 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
+from nmt.config.diff import flatten_settings, is_within
+
 
 def name_file(key: str) -> str:
     """Return " in FILE" for the chosen configuration file that sets a key; an empty text if none does."""
@@ -20,9 +22,5 @@ def name_file(key: str) -> str:
 
 def _sets(file: Path, group: str, key: str) -> bool:
     is_global = "# @package _global_" in file.read_text(encoding="utf-8")
-    node = OmegaConf.to_container(OmegaConf.load(file))
-    for name in (key if is_global else key.removeprefix(f"{group.replace('/', '.')}.")).split("."):
-        if not isinstance(node, dict) or name not in node:
-            return False
-        node = node[name]
-    return True
+    name = key if is_global else key.removeprefix(f"{group.replace('/', '.')}.")
+    return any(is_within(leaf, (name,)) for leaf in flatten_settings(OmegaConf.to_container(OmegaConf.load(file))))

@@ -78,18 +78,8 @@ def keys_with_comments(*, _root_: DictConfig) -> str:
     return describe_settings(settings, _root_.hydra.runtime.choices).replace("$", "$$")
 
 
-for resolver in (
-    twice,
-    half,
-    default,
-    folder_name,
-    stage,
-    choices,
-    groups_with_choices,
-    keys_with_comments,
-    name_command,
-):
-    OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
+for one in (twice, half, default, folder_name, stage, choices, groups_with_choices, keys_with_comments, name_command):
+    OmegaConf.register_new_resolver(one.__name__, one, replace=True)
 
 # data.tests takes new names, so that data.tests.NAME.source=FILE needs no +; a YAML file cannot set this flag
 ConfigStore.instance().store("open", OmegaConf.create({}, flags={"struct": False}), group="data/tests")

@@ -62,6 +62,12 @@ class WordLinks(NamedTuple):
     joined: Links
 
 
+def check_aligner() -> None:
+    """Refuse to go on without the aligner."""
+    if not is_importable("thot"):
+        raise UserError(f"no aligner (extra: align) is installed. Fix: pip install {ALIGNER}")
+
+
 def link_pairs(
     pairs: Iterable[tuple[str, str]], *, samplers: int = 1, seed: int = SEED
 ) -> Iterator[tuple[list[str], list[str], WordLinks]]:
@@ -72,14 +78,7 @@ def link_pairs(
         samplers: The aligner's samplers, whose probabilities are averaged: more are slower and better.
         seed: The seed of the samplers.
     """
-    if not is_importable("thot"):
-        raise UserError(f"no aligner (extra: align) is installed. Fix: pip install {ALIGNER}")
-    return _link_pairs(pairs, samplers, seed)  # a generator, which would check only when it is read
-
-
-def _link_pairs(
-    pairs: Iterable[tuple[str, str]], samplers: int, seed: int
-) -> Iterator[tuple[list[str], list[str], WordLinks]]:
+    check_aligner()
     with tempfile.TemporaryDirectory(prefix="aligner_") as name:
         folder = Path(name)
         with name_in_errors(folder):

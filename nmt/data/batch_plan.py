@@ -45,13 +45,10 @@ class BatchPlan:
 
     def __init__(self, *, unit: str, size: int, pool: int = 0, multiple: int = 1):
         if unit not in ("sentences", "tokens"):
-            raise ConfigurationError(f"data.batches.unit={unit}: unknown unit. Fix: choose sentences or tokens")
-        if size < 1:
-            raise ConfigurationError(f"data.batches.size={size}: must be at least 1")
-        if pool < 0:
-            raise ConfigurationError(f"data.batches.pool={pool}: must be at least 0 (the whole corpus)")
-        if multiple < 1:
-            raise ConfigurationError(f"data.batches.multiple={multiple}: must be at least 1")
+            raise ConfigurationError(f"{_either('unit', unit)}: unknown unit. Fix: choose sentences or tokens")
+        for key, value, least in (("size", size, 1), ("pool", pool, 0), ("multiple", multiple, 1)):
+            if value < least:
+                raise ConfigurationError(f"{_either(key, value)}: must be at least {least}")
         self.unit, self.size, self.pool, self.multiple = unit, size, pool, multiple
 
     def make_epoch(self, sentences: np.ndarray, text: Sides, *, seed: int, epoch: int) -> Epoch:
@@ -80,8 +77,8 @@ class BatchPlan:
         longest = longer(sentences[-1:]).max(initial=0)
         if longest > self.size:
             raise ConfigurationError(
-                f"data.batches.size={self.size}: the longest sentence has {longest} tokens and does not fit. "
-                "Fix: raise data.batches.size, or lower data.max_length"
+                f"{_either('size', self.size)}: the longest sentence has {longest} tokens and does not fit. Fix: raise "
+                "it; data.max_length leaves out longer pairs of the training text"
             )
         starts = [0]
         while (start := starts[-1]) < len(sentences):
@@ -89,6 +86,11 @@ class BatchPlan:
             lengths = longer(sentences[start : start + limit])
             starts.append(start + int((np.arange(1, len(lengths) + 1) * lengths <= self.size).sum()))
         return np.array(starts)
+
+
+def _either(key: str, value: object) -> str:
+    """Name a setting; a plan does not know whether it is for training or for validation."""
+    return f"data.batches.{key}={value} or data.valid_batches.{key}={value}"
 
 
 def short_sentences(text: Sides, longest: int | None) -> np.ndarray:

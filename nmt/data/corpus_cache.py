@@ -200,9 +200,9 @@ def _write_entry(
             if not about[split]["pairs"]:
                 raise DataError(f"data.{split}: preprocessing leaves no sentence pair. Fix: name files with text")
         for side, tokenizer in zip(SIDES, given or _learn_vocabularies(draft, vocabulary), strict=True):
-            (draft / f"{side}.tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
-        for side in SIDES:
-            learned = Vocabulary.load(draft / f"{side}.tokenizer.json")
+            path = draft / f"{side}.tokenizer.json"
+            path.write_text(tokenizer.to_json(), encoding="utf-8")
+            learned = Vocabulary.load(path)
             about.setdefault("vocabulary_sizes", {})[side] = len(learned)
             for split in ("train", "valid"):
                 pieces, unknown = _write_ids(draft, f"{split}.{side}", learned)

@@ -30,16 +30,11 @@ def report_corpus(folder: Path) -> None:
         DataError: No training on this corpus makes sense.
     """
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    message = "%s: %d pairs, unknown words %.2f %% / %.2f %%, %d blank pairs dropped"
     for split in ("train", "valid"):
         counts = about[split]
-        log.info(
-            "%s: %d pairs, unknown words %.2f %% / %.2f %%, %d blank pairs dropped",
-            split,
-            counts["pairs"],
-            100 * counts["source_unknown_rate"],
-            100 * counts["target_unknown_rate"],
-            counts["blank_pairs_dropped"],
-        )
+        rates = [100 * counts[f"{side}_unknown_rate"] for side in SIDES]
+        log.info(message, split, counts["pairs"], *rates, counts["blank_pairs_dropped"])
     if error := next(_find_errors(about), None):
         raise DataError(error)
     for warning in chain(_find_wrong_text(about), _find_leaks(about), _find_large_vocabularies(about)):

@@ -18,7 +18,7 @@ from nmt.data.named_files import Permission, remember
 from nmt.data.parallel_text import Pairs, Sides, identify_files, list_files
 from nmt.data.preprocess_pool import PreprocessPool
 from nmt.data.preprocessing import Preprocessing
-from nmt.data.vocabulary import TOKENIZERS, check_kind, read_vocabularies
+from nmt.data.vocabulary import TOKENIZERS, check_vocabulary, read_vocabularies
 from nmt.errors import ConfigurationError, DataError, NoFileError, first_line
 from nmt.system.files import cache_folder, to_path
 
@@ -62,12 +62,13 @@ class TranslationData(LightningDataModule):
     ):
         super().__init__()
         self.name, self.score = name, dict(score)
-        self.reader, self.train_files, self.valid_files = reader, train, valid
-        self.tests, self.test = tests, test
+        self.reader, self.tests, self.test = reader, tests, test
+        self.files = {"train": train, "valid": valid} | {f"tests.{name}": files for name, files in tests.items()}
         self.dir, self.missing = dir, missing
         self.preprocessing = Sides(source, target)
         self.vocabulary = {key: value for key, value in vocabulary.items() if key != "run"}
-        check_kind(self.vocabulary["kind"])  # here, because texts may be prepared for hours before it is used
+        # here, because texts may be prepared for hours before it is used
+        check_vocabulary(self.vocabulary["kind"], self.vocabulary["size"])
         self.vocabulary_run = vocabulary.get("run")
         if max_length is not None and max_length < 1:
             raise ConfigurationError(f"data.max_length={max_length}: must be at least 1, or null for no limit")
@@ -86,8 +87,8 @@ class TranslationData(LightningDataModule):
             with self.hint_at_missing_files():
                 self.prepared = prepare(
                     self.cache,
-                    train=self._read("train", self.train_files),
-                    valid=self._read("valid", self.valid_files),
+                    train=self._read("train"),
+                    valid=self._read("valid"),
                     tests=self._readable_tests(),
                     preprocessing=self.preprocessing,
                     vocabulary=self.vocabulary,
@@ -114,7 +115,7 @@ class TranslationData(LightningDataModule):
     def read_links(self) -> None:
         """Read the given links of the training text, so that its batches carry them."""
         with self.hint_at_missing_files():
-            alignments = self._read("train", self.train_files).gold()
+            alignments = self._read("train").gold()
         if alignments is None:
             raise ConfigurationError(
                 "data.train.alignments: not given, and attention.penalty follows links. Fix: data.train.alignments=FILE"
@@ -124,13 +125,13 @@ class TranslationData(LightningDataModule):
 
     def links_identity(self) -> str | list[str] | None:
         """Return the digests of the files with given links of the training text, if there are any."""
-        files = self.train_files.get("alignments")
+        files = self.files["train"].get("alignments")
         return identify_files(list_files("alignments", files)) if files else None
 
     def training_words(self) -> Iterator[tuple[str, str]]:
         """Yield the preprocessed training pairs."""
         with self.hint_at_missing_files(), PreprocessPool(self.preprocessing) as pool:
-            yield from map(tuple, pool.preprocess(self._read("train", self.train_files)))
+            yield from map(tuple, pool.preprocess(self._read("train")))
 
     def test_pairs(self, name: str | None = None) -> tuple[str, Pairs]:
         """Return the name and the pairs of a test set; `valid` is one too, and `data.test` the default."""
@@ -141,32 +142,23 @@ class TranslationData(LightningDataModule):
                 f"data.test={name!r}: not a valid name for a folder of the run. Fix: use letters and digits"
             )
         if name == "valid":
-            return name, self._read("valid", self.valid_files)
+            return name, self._read("valid")
         if name not in self.tests:
             raise ConfigurationError(
                 f"data.test={name}: no such test set. Fix: choose {', '.join([*self.tests, 'valid'])}"
             )
-        return name, self._read(f"tests.{name}", self.tests[name])
+        return name, self._read(f"tests.{name}")
 
     def texts(self) -> dict[str, Pairs]:
         """Return the readers of all texts by their keys: `train`, `valid`, and `tests.NAME` for each test set."""
-        files = {"train": self.train_files, "valid": self.valid_files}
-        files |= {f"tests.{name}": arguments for name, arguments in self.tests.items()}
-        return {key: self._read(key, arguments) for key, arguments in files.items()}
+        return {key: self._read(key) for key in self.files}
 
     def train_dataloader(self) -> BatchLoader:
         """Return the batches of the training text."""
-        lists = self.candidate_lists()
         # overfit_batches needs a fixed order, because it trains on the first batches of each epoch
         shuffle = not (self.trainer and self.trainer.overfit_batches)
-        return self._loader(
-            "train",
-            self.plan,
-            shuffle=shuffle,
-            longest=self._longest(),
-            candidates=lists,
-            links=self.links,
-        )
+        given = {"longest": self._longest(), "candidates": self.candidate_lists(), "links": self.links}
+        return self._loader("train", self.plan, shuffle=shuffle, **given)
 
     def val_dataloader(self) -> BatchLoader:
         """Return the batches of the validation text, in the same order in each epoch."""
@@ -174,15 +166,8 @@ class TranslationData(LightningDataModule):
 
     def _loader(self, split: str, plan: BatchPlan, **settings) -> BatchLoader:
         rank, ranks = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        return BatchLoader(
-            self.prepare().split(split),
-            plan,
-            seed=self.seed,
-            source_end=self.source_end,
-            rank=rank,
-            ranks=ranks,
-            **settings,
-        )
+        settings |= {"seed": self.seed, "source_end": self.source_end, "rank": rank, "ranks": ranks}
+        return BatchLoader(self.prepare().split(split), plan, **settings)
 
     def _longest(self) -> int | None:
         """Return `max_length`; log how many training pairs are longer."""
@@ -194,10 +179,10 @@ class TranslationData(LightningDataModule):
             log.info("skipped %d of %d training pairs longer than %s", pairs - kept, pairs, self.max_length)
         return self.max_length
 
-    def _read(self, key: str, arguments: Mapping) -> Pairs:
-        self._check_arguments(key, arguments)
+    def _read(self, key: str) -> Pairs:
+        self._check_arguments(key)
         try:
-            pairs = self.reader(**arguments)
+            pairs = self.reader(**self.files[key])
         except ValueError as error:
             raise ConfigurationError(f"data.{key}: {first_line(error)}") from error
         if self.permission:
@@ -206,8 +191,8 @@ class TranslationData(LightningDataModule):
         remember(place for place in pairs.places() if not isinstance(place, Path) or place.exists())
         return pairs
 
-    def _check_arguments(self, key: str, arguments: Mapping) -> None:
-        parameters = inspect.signature(self.reader).parameters
+    def _check_arguments(self, key: str) -> None:
+        arguments, parameters = self.files[key], inspect.signature(self.reader).parameters
         required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
         if empty := [f"data.{key}.{name}" for name in required if arguments.get(name, "") is None]:
             raise ConfigurationError(
@@ -224,8 +209,8 @@ class TranslationData(LightningDataModule):
 
     def _readable_tests(self) -> dict[str, Pairs]:
         readable = {}
-        for name, files in self.tests.items():
-            pairs = self._read(f"tests.{name}", files)
+        for name in self.tests:
+            pairs = self._read(f"tests.{name}")
             try:
                 pairs.identity()
             except DataError:

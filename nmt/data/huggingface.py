@@ -74,13 +74,14 @@ class HubPairs(Pairs):
         """List the files that match `data_files`, or all files of a folder."""
         if not self.data_files:
             return sorted(file for file in Path(self.path).rglob("*") if file.is_file())
-        if self.split not in self.data_files:
-            raise DataError(f"data.reader.data_files: no split '{self.split}', only {', '.join(self.data_files)}")
+        split = self.split.partition("[")[0]  # train[:90%] is a part of train
+        if split not in self.data_files:
+            raise DataError(f"data.reader.data_files: no split '{split}', only {', '.join(self.data_files)}")
         is_folder = self.path not in FORMATS and Path(self.path).is_dir()
         folder = Path(self.path) if is_folder else Path()  # where `datasets` searches too
         return [
             folder / file
-            for pattern in self.data_files[self.split]
+            for pattern in self.data_files[split]
             for file in sorted(glob(pattern, root_dir=folder, recursive=True)) or [pattern]
         ]
 

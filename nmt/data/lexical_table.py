@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nmt.data.aligner import link_pairs
-from nmt.data.text_files import ARCHIVE_ERRORS, LineTooLongError, open_text, read_bounded_lines
+from nmt.data.text_files import open_text, read_raw_lines
 from nmt.errors import DataError
 from nmt.system.files import atomic_write
 
 MAX_TRANSLATIONS = 1000  # of a word in a file, because each is compared with all before it
 ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 UNESCAPES = {escape: character for character, escape in ESCAPES.items()}
+FIX = "remove the file; it is learned again"
 
 
 class LexicalTable:
@@ -45,17 +46,12 @@ class LexicalTable:
     def load(cls, path: Path) -> "LexicalTable":
         """Read a file that `save` wrote; an error names the line."""
         entries: dict[str, list[tuple[str, float]]] = {}
-        number = 0
-        try:
-            with open_text(path) as stream:
-                for number, line in enumerate(read_bounded_lines(stream), start=1):  # noqa: B007 – for the messages
+        with open_text(path) as stream:
+            for number, line in enumerate(read_raw_lines(stream, str(path), FIX), start=1):
+                try:
                     _add_row(entries, line.decode("utf-8"))
-        except (LineTooLongError, ValueError) as error:
-            raise DataError(f"{path}, line {number}: {error}. Fix: remove the file; it is learned again") from None
-        except ARCHIVE_ERRORS as error:
-            raise DataError(
-                f"{path}, after line {number}: cannot be read ({error}). Fix: remove the file; it is learned again"
-            ) from None
+                except ValueError as error:
+                    raise DataError(f"{path}, line {number}: {error}. Fix: {FIX}") from None
         return cls(entries)
 
 

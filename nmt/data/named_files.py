@@ -45,7 +45,7 @@ class Permission:
 
     def _is_data_set(self, place: Place) -> bool:
         folder = self.typed.get("data.dir") or os.environ.get("NMT_DATA")
-        if folder is None:
+        if not folder:
             folder = "data"
             if Path(os.path.realpath(".")).is_relative_to(os.path.realpath(self.run)):  # a stranger's, after `cd RUN`
                 return False

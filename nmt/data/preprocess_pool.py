@@ -48,6 +48,8 @@ class PreprocessPool:
             self.pool.shutdown(cancel_futures=True)
         if self.safe_path_before is None:
             os.environ.pop(SAFE_PATH, None)
+        else:
+            os.environ[SAFE_PATH] = self.safe_path_before
 
     def preprocess(self, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
         """Yield the preprocessed pairs in order, also those that have become blank."""

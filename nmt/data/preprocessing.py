@@ -100,9 +100,6 @@ class Preprocessing:
     def __getstate__(self):
         return asdict(self)
 
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-
 
 def languages_of_country(code: str) -> list[str]:
     """Return the languages of a country, such as cs for cz; none for a code that is also of a language, such as br."""

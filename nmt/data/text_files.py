@@ -21,10 +21,6 @@ COMPRESSED_BLOCK = 2048  # bytes decompressed at once, for the same reason
 ARCHIVE_ERRORS = (EOFError, OSError, ValueError, zlib.error)  # raised by a truncated or damaged archive
 
 
-class LineTooLongError(Exception):
-    """A line of more than `MAX_LINE_BYTES` bytes."""
-
-
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file, stripped.
 
@@ -64,27 +60,25 @@ def split_into_blocks(items: Iterable, size: int) -> Iterator[list]:
         yield block
 
 
-def read_raw_lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield undecoded lines; errors call the stream `name`."""
-    number = 0
+def read_raw_lines(
+    stream: BinaryIO, name: str, fix: str = "name a whole file with one sentence a line"
+) -> Iterator[bytes]:
+    """Yield undecoded lines of at most `MAX_LINE_BYTES` bytes, without a byte order mark at the start.
+
+    Args:
+        stream: An open file.
+        name: Its name in errors.
+        fix: What errors say to do about a line that is too long, and about a damaged archive.
+    """
+    number, mark = 0, codecs.BOM_UTF8
     try:
-        for raw in read_bounded_lines(stream):
-            number += 1
-            yield raw
-    except LineTooLongError as error:
-        raise DataError(f"{name}, line {number + 1}: {error}. Fix: write one sentence a line") from None
+        for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES), b""), start=1):
+            if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
+                raise DataError(f"{name}, line {number}: more than {MAX_LINE_BYTES} bytes. Fix: {fix}")
+            yield raw.removeprefix(mark)
+            mark = b""
     except ARCHIVE_ERRORS as error:
-        raise DataError(f"{name}, after line {number}: cannot be read ({error})") from None
-
-
-def read_bounded_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield undecoded lines of at most `MAX_LINE_BYTES` bytes, without a byte order mark at the start."""
-    mark = codecs.BOM_UTF8
-    for raw in iter(partial(stream.readline, MAX_LINE_BYTES), b""):
-        if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
-            raise LineTooLongError(f"more than {MAX_LINE_BYTES} bytes")
-        yield raw.removeprefix(mark)
-        mark = b""
+        raise DataError(f"{name}, after line {number}: cannot be read ({error}). Fix: {fix}") from None
 
 
 def open_text(path: Path) -> BinaryIO:

@@ -38,10 +38,6 @@ class ToyPairs(Pairs):
         for pair in self.language.pairs(self.split, self.count):
             yield SentencePair(" ".join(pair.source), " ".join(pair.target))
 
-    def links(self) -> Iterator[list[tuple[int, int]]]:
-        """Yield the links of each pair: (source position, target position), from 0."""
-        return (pair.links for pair in self.language.pairs(self.split, self.count))
-
     def gold(self) -> list[Gold]:
         """Return the gold alignment of each pair; all links are sure."""
-        return [Gold(set(links), set(links)) for links in self.links()]
+        return [Gold(set(pair.links), set(pair.links)) for pair in self.language.pairs(self.split, self.count)]

@@ -45,6 +45,9 @@ from typing import NamedTuple
 # Part of the name of cache entries. Give it a new value when the generated pairs change; a test fails until then.
 VERSION = "5ea492c25b94b6475c94cdba31dd64ec"
 
+NOUNS, VERBS, ADJECTIVES, NAMES = 120, 60, 45, 4000  # words of the lexicon
+NAME_RATE = 0.1  # the share of names among the nominals
+
 # Source words end in vowels and target words in consonants, so the two lexicons have no word in common.
 SOURCE_SYLLABLES = [onset + vowel for onset in "bdgkmnpt" for vowel in "aeiou"]
 TARGET_SYLLABLES = [onset + vowel + coda for onset in "fhlrsvwz" for vowel in ("a", "ei", "oo", "y") for coda in "lnsx"]
@@ -139,30 +142,20 @@ class ToyLanguage:
     """A source language, its grammar and its translation.
 
     `lexicon` has the entry of each source word, and `phrasal` the translation of each verb with its satellite.
-    The plural arguments are numbers of words; `name_rate` is the share of names among the nominals.
     """
 
-    def __init__(
-        self,
-        *,
-        seed: int = 1,
-        nouns: int = 120,
-        verbs: int = 60,
-        adjectives: int = 45,
-        names: int = 4000,
-        name_rate: float = 0.1,
-    ) -> None:
-        self.seed, self.name_rate = seed, name_rate
+    def __init__(self, seed: int = 1) -> None:
+        self.seed = seed
         self.lexicon: dict[str, Entry] = {}
         self.phrasal: dict[tuple[str, str], tuple[str, ...]] = {}
         stream = random.Random(digest(f"lexicon {seed}"))
         source, target = WordGenerator(stream, SOURCE_SYLLABLES), WordGenerator(stream, TARGET_SYLLABLES)
         self._add_function_words(source, target)
-        self._add_nouns(source.words(nouns), target)
-        self._add_verbs(source.words(verbs), source.words(3, 1), target)
-        for role, count in ("adjective", adjectives), ("adverb", 16), ("preposition", 8):
+        self._add_nouns(source.words(NOUNS), target)
+        self._add_verbs(source.words(VERBS), source.words(3, 1), target)
+        for role, count in ("adjective", ADJECTIVES), ("adverb", 16), ("preposition", 8):
             self._add(role, source.words(count), target)
-        for name in map(str.capitalize, WordGenerator(stream, NAME_SYLLABLES).words(names)):
+        for name in map(str.capitalize, WordGenerator(stream, NAME_SYLLABLES).words(NAMES)):
             self.lexicon[name] = Entry("name", (name,))
         self.satellites = dict(self.phrasal.keys())
         roles = dict.fromkeys(entry.role for entry in self.lexicon.values())
@@ -268,7 +261,7 @@ class SentenceGenerator:
         """Generate a name or a described noun, or repeat an earlier nominal."""
         if self.mentioned and self.random() < self.repetition:
             return self.mentioned[int(self.random() * len(self.mentioned))]
-        words = self.maybe(self.language.name_rate, "name") or self.described_noun()
+        words = self.maybe(NAME_RATE, "name") or self.described_noun()
         self.mentioned.append(words)
         return words
 

@@ -42,11 +42,6 @@ class Vocabulary:
             minimum_count: Words or BPE pieces that occur less often are left out; unigram pieces are learned from words
                 that occur so often.
         """
-        if size <= len(SPECIAL):
-            raise ConfigurationError(
-                f"data.vocabulary.size={size}: must be above {len(SPECIAL)}, the number of special symbols"
-            )
-        check_kind(kind)
         vocabulary = cls(KINDS[kind](blocks, size, minimum_count))
         if len(vocabulary) > size:
             log.warning("data.vocabulary.size=%d: the letters of the text alone make %d pieces", size, len(vocabulary))
@@ -150,11 +145,15 @@ class Vocabulary:
         return not isinstance(self.tokenizer.model, models.WordLevel)
 
 
-def check_kind(kind: str) -> None:
-    """Refuse a kind of vocabulary that does not exist."""
+def check_vocabulary(kind: str, size: int) -> None:
+    """Refuse a kind of vocabulary that does not exist, and a size without room for words."""
     if kind not in KINDS:
         hint = did_you_mean(str(kind), KINDS)
         raise ConfigurationError(f"data.vocabulary.kind={kind}: unknown kind{hint}. Fix: choose {', '.join(KINDS)}")
+    if size <= len(SPECIAL):
+        raise ConfigurationError(
+            f"data.vocabulary.size={size}: must be above {len(SPECIAL)}, the number of special symbols"
+        )
 
 
 def read_vocabularies(run: Path) -> tuple[Vocabulary, Vocabulary]:
@@ -165,7 +164,7 @@ def read_vocabularies(run: Path) -> tuple[Vocabulary, Vocabulary]:
     """
     if is_hub_name(str(run)):
         run = download(str(run), dict.fromkeys(TOKENIZERS, TOKENIZER_BYTES), TOKENIZERS)
-    folder = run if run.is_dir() else run.parent.parent
+    folder = run if run.is_dir() else run.parent.parent if run.parent.name == "checkpoints" else run.parent
     files = [folder / name for name in TOKENIZERS]
     if missing := [file.name for file in files if not file.is_file()]:
         raise ConfigurationError(f"data.vocabulary.run={run}: has no {missing[0]}. Fix: name a trained run")

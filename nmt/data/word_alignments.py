@@ -31,12 +31,9 @@ def read_gold(line: str, base: int = 1) -> Gold:
     return Gold({link for link, kind in links if kind == "-"}, {link for link, _ in links})
 
 
-def format_gold(gold: Gold, base: int = 1) -> str:
-    """Write links as `read_gold` reads them, in the order of their positions."""
-    return " ".join(
-        f"{source + base}{'-' if (source, target) in gold.sure else 'p'}{target + base}"
-        for source, target in sorted(gold.possible)
-    )
+def format_gold(gold: Gold) -> str:
+    """Write links as `read_gold` reads them: positions from 1, in their order."""
+    return " ".join(f"{i + 1}{'-' if (i, j) in gold.sure else 'p'}{j + 1}" for i, j in sorted(gold.possible))
 
 
 def read_gold_file(path: Path, base: int) -> Iterator[Gold]:

@@ -53,7 +53,7 @@ def read_vectors(path: Path, ids: Mapping[str, int], size: int) -> dict[int, np.
 def _read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the text of each line that is not blank."""
     with open_text(path) as stream:
-        for number, raw in enumerate(read_raw_lines(stream, str(path)), start=1):
+        for number, raw in enumerate(read_raw_lines(stream, str(path), "download it again"), start=1):
             if line := raw.rstrip(b" \t\r\n"):
                 yield number, line
 

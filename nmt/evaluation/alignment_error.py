@@ -3,8 +3,7 @@
 SAER is the error rate of attention weights instead of links (Tu 2016, §5.1).
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,33 +13,13 @@ MEASURES = ("aer", "saer")
 COUNTS = 4  # of each measure: |A|, |S|, |A ∩ S|, |A ∩ P|, for links A, sure links S and possible links P
 
 
-class AlignmentError(NamedTuple):
-    """Precision, recall and alignment error rate, in per cent."""
-
-    precision: float
-    recall: float
-    error_rate: float
-
-
-def alignment_error_rate(links: Iterable[Links], sure: Iterable[Links], possible: Iterable[Links]) -> AlignmentError:
-    """Return the error of a text's links; a sure link is also possible, even if `possible` lacks it."""
-    totals = np.zeros(COUNTS)
-    for sentence_links, *gold in zip(links, sure, possible, strict=True):
-        totals += count_links(sentence_links, Gold(*gold))
-    proposed, gold_sure, proposed_sure, proposed_possible = totals
-    return AlignmentError(
-        precision=_percentage(proposed_possible, proposed),
-        recall=_percentage(proposed_sure, gold_sure),
-        error_rate=float(error_rate(totals)),
-    )
-
-
 def link_scores(links: Sequence[Links], gold: Sequence[Gold]) -> dict[str, float]:
     """Return AER, precision, recall and F1 of a text's links, in per cent."""
-    error = alignment_error_rate(links, [one.sure for one in gold], [one.possible for one in gold])
-    total = error.precision + error.recall
-    f1 = 2 * error.precision * error.recall / total if total else 0.0
-    return {"aer": error.error_rate, "precision": error.precision, "recall": error.recall, "f1": f1}
+    totals = sum((np.array(count_links(*pair)) for pair in zip(links, gold, strict=True)), np.zeros(COUNTS))
+    proposed, sure, on_sure, on_possible = totals
+    precision, recall = _percentage(on_possible, proposed), _percentage(on_sure, sure)
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    return {"aer": float(error_rate(totals)), "precision": precision, "recall": recall, "f1": f1}
 
 
 def count_links(links: Links, gold: Gold) -> list[float]:

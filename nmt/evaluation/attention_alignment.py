@@ -37,8 +37,6 @@ def score_forced_alignments(
 
     `words` are those that the gold links count: `text` or `preprocessed`.
     """
-    if len(gold) != len(pairs):
-        raise DataError(f"{len(gold)} lines of alignments for {len(pairs)} pairs. Fix: give one line for each pair")
     weights = []
     scored = score_translations(translator, iter(pairs), batch_size=batch_size, aligned_word=aligned_word)
     for number, (pair, translation, links) in enumerate(zip(pairs, scored, gold, strict=True), start=1):

@@ -8,6 +8,7 @@ from sacrebleu.metrics import BLEU
 from nmt.errors import ConfigurationError
 from nmt.evaluation.corpus_score import Score, prepare_references, score_corpus
 from nmt.evaluation.sacrebleu_internals import NistBLEU, count_statistics, split_line
+from nmt.runs.folder import section_of_test
 
 log = logging.getLogger(__name__)
 
@@ -27,15 +28,12 @@ VARIANTS = {
 def warn_of_low_bleu(test: str, bleu: float) -> None:
     """Log the likely causes of a BLEU near 0 on a test set, or on the validation set `valid`."""
     if bleu < LOW:
-        section = "data.valid" if test == "valid" else f"data.tests.{test}"
-        log.warning(
+        message = (
             "%s: BLEU %.2f, so hardly a word is right. Fix: train longer (trainer.max_epochs=…), try another "
-            "optimizer.lr=…, and check that the lines of %s.source and %s.target belong together and are not swapped",
-            test,
-            bleu,
-            section,
-            section,
+            "optimizer.lr=…, and check that the lines of %s.source and %s.target belong together and are not swapped"
         )
+        section = section_of_test(test)
+        log.warning(message, test, bleu, section, section)
 
 
 def bleu_metric(tokenize: str, lowercase: bool) -> BLEU:
@@ -48,11 +46,9 @@ def bleu_metric(tokenize: str, lowercase: bool) -> BLEU:
         raise ConfigurationError(f"tokenize={tokenize}: {' '.join(str(error).split())}") from error
 
 
-def corpus_bleu(
-    hypotheses: list[str], references: list[str] | list[list[str]], *, tokenize: str = "none", lowercase: bool = False
-) -> Score:
-    """Return the BLEU of a text; `tokenize="none"` is for text that is tokenized already."""
-    return score_corpus(bleu_metric(tokenize, lowercase), hypotheses, references)
+def corpus_bleu(hypotheses: list[str], references: list[str] | list[list[str]]) -> Score:
+    """Return the BLEU of a text that is tokenized already."""
+    return score_corpus(bleu_metric("none", lowercase=False), hypotheses, references)
 
 
 def bleu_variant(variant: str, hypotheses: list[str], references: list[str] | list[list[str]]) -> Score:

@@ -35,8 +35,6 @@ def by_frequency(
     A word matches as often as both sentences contain it, at any position. A bound is the last frequency of its bucket;
     unknown words have frequency 0.
     """
-    if len(hypotheses) != len(references):
-        raise ValueError(f"{len(hypotheses)} hypotheses but {len(references)} references")
     reference_words, hypothesis_words, matched = Counter(), Counter(), Counter()
     for hypothesis, reference in zip(hypotheses, references, strict=True):
         hypothesis_counts, reference_counts = Counter(hypothesis), Counter(reference)

@@ -13,6 +13,8 @@ from nmt.evaluation.significance import confidence_interval, draws
 
 BOUNDS = (10, 20, 30, 40, 50, 60)
 
+Buckets = list[tuple[str, np.ndarray]]  # the name of each bucket, and a mask of its sentences
+
 
 class LengthBucket(NamedTuple):
     """Sentences of similar length; `low` and `high` bound the interval of BLEU, None for too few sentences.
@@ -48,54 +50,40 @@ class LongSentenceGain(NamedTuple):
     difference_high: float | None
 
 
-def by_length(
-    source_lengths: list[int],
-    statistics: np.ndarray,
-    *,
-    bounds: tuple[int, ...] = BOUNDS,
-    resamples: int = 1000,
-    seed: int = 1,
-) -> list[LengthBucket]:
+def select_by_length(source_lengths: list[int], bounds: tuple[int, ...] = BOUNDS) -> Buckets:
     """Return the buckets 1–10, 11–20, … source words that have sentences; sources without words are left out."""
-    return _make_buckets(_select_sentences(source_lengths, bounds), source_lengths, statistics, resamples, seed)
+    numbers = _number_sources(source_lengths, bounds)
+    names = bucket_names(bounds, first=1)
+    return [(name, mask) for number, name in enumerate(names) if (mask := numbers == number).any()]
 
 
-def longer_than(
-    source_lengths: list[int],
-    statistics: np.ndarray,
-    *,
-    bounds: tuple[int, ...] = (0, *BOUNDS),
-    resamples: int = 1000,
-    seed: int = 1,
-) -> list[LengthBucket]:
+def select_longer(source_lengths: list[int], bounds: tuple[int, ...] = (0, *BOUNDS)) -> Buckets:
     """Return the buckets of all sources longer than 0, 10, 20, … words; each contains the next (Meng 2016 Figure 4)."""
-    return _make_buckets(_select_longer(source_lengths, bounds), source_lengths, statistics, resamples, seed)
+    masks = ((bound, np.array(source_lengths) > bound) for bound in bounds)
+    return [(f">{bound}", mask) for bound, mask in masks if mask.any()]
 
 
-def compare_by_length(
-    source_lengths: list[int],
-    baseline: np.ndarray,
-    systems: Mapping[str, np.ndarray],
-    *,
-    bounds: tuple[int, ...] = BOUNDS,
-    resamples: int = 1000,
-    seed: int = 1,
+def describe_buckets(
+    buckets: Buckets, statistics: np.ndarray, *, resamples: int = 1000, seed: int = 1
+) -> list[LengthBucket]:
+    """Return BLEU and length of the sentences of each bucket."""
+    samples = ((name, statistics[:, mask], draws(int(mask.sum()), resamples, seed)) for name, mask in buckets)
+    return [_make_bucket(name, inside, _resample(inside, times)) for name, inside, times in samples]
+
+
+def compare_buckets(
+    buckets: Buckets, baseline: np.ndarray, systems: Mapping[str, np.ndarray], *, resamples: int = 1000, seed: int = 1
 ) -> dict[str, list[tuple[LengthBucket, BucketDifference]]]:
-    """Return each system's buckets of `by_length`, with differences to the baseline by the same resamples."""
-    return _compare_buckets(_select_sentences(source_lengths, bounds), baseline, systems, resamples, seed)
-
-
-def compare_longer_than(
-    source_lengths: list[int],
-    baseline: np.ndarray,
-    systems: Mapping[str, np.ndarray],
-    *,
-    bounds: tuple[int, ...] = (0, *BOUNDS),
-    resamples: int = 1000,
-    seed: int = 1,
-) -> dict[str, list[tuple[LengthBucket, BucketDifference]]]:
-    """Return each system's buckets of `longer_than`, with differences to the baseline by the same resamples."""
-    return _compare_buckets(_select_longer(source_lengths, bounds), baseline, systems, resamples, seed)
+    """Return each system's buckets, with differences to the baseline by the same resamples."""
+    rows: dict[str, list[tuple[LengthBucket, BucketDifference]]] = {name: [] for name in systems}
+    for bucket, mask in buckets:
+        times = draws(int(mask.sum()), resamples, seed)
+        baseline_bleu = _resample(baseline[:, mask], times)
+        for name, statistics in systems.items():
+            bleu = _resample(statistics[:, mask], times)
+            difference = BucketDifference(*_summarize(bleu - baseline_bleu, times.shape[1]))
+            rows[name].append((_make_bucket(bucket, statistics[:, mask], bleu), difference))
+    return rows
 
 
 def compare_longer(
@@ -154,37 +142,6 @@ def _number_sources(source_lengths: list[int], bounds: tuple[int, ...]) -> np.nd
     return np.where(np.array(source_lengths) > 0, bucket_numbers(source_lengths, bounds), -1)
 
 
-def _select_sentences(source_lengths: list[int], bounds: tuple[int, ...]) -> list[tuple[str, np.ndarray]]:
-    """Return name and sentence mask of each bucket that has sentences."""
-    numbers = _number_sources(source_lengths, bounds)
-    names = bucket_names(bounds, first=1)
-    return [(name, mask) for number, name in enumerate(names) if (mask := numbers == number).any()]
-
-
-def _select_longer(source_lengths: list[int], bounds: tuple[int, ...]) -> list[tuple[str, np.ndarray]]:
-    """Return name and sentence mask of each bound that has longer sources."""
-    masks = ((bound, np.array(source_lengths) > bound) for bound in bounds)
-    return [(f">{bound}", mask) for bound, mask in masks if mask.any()]
-
-
-def _compare_buckets(
-    selected: Sequence[tuple[str, np.ndarray]],
-    baseline: np.ndarray,
-    systems: Mapping[str, np.ndarray],
-    resamples: int,
-    seed: int,
-) -> dict[str, list[tuple[LengthBucket, BucketDifference]]]:
-    rows: dict[str, list[tuple[LengthBucket, BucketDifference]]] = {name: [] for name in systems}
-    for bucket, mask in selected:
-        times = draws(int(mask.sum()), resamples, seed)
-        baseline_bleu = _resample(baseline[:, mask], times)
-        for name, statistics in systems.items():
-            bleu = _resample(statistics[:, mask], times)
-            difference = BucketDifference(*_summarize(bleu - baseline_bleu, times.shape[1]))
-            rows[name].append((_make_bucket(bucket, statistics[:, mask], bleu), difference))
-    return rows
-
-
 def _sum_buckets(statistics: np.ndarray, masks: Sequence[np.ndarray], samples: Sequence[np.ndarray]) -> np.ndarray:
     """Return (bucket, run, 1 + resample, counts): the sums of each bucket, then of each of its resamples."""
     return np.stack([_sum_samples(statistics[:, mask], times) for mask, times in zip(masks, samples, strict=True)])
@@ -198,19 +155,6 @@ def _sum_samples(statistics: np.ndarray, times: np.ndarray) -> np.ndarray:
 def _resample(statistics: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Return BLEU of all sentences, then of each resample."""
     return mean_bleu(_sum_samples(statistics, times))
-
-
-def _make_buckets(
-    selected: Sequence[tuple[str, np.ndarray]],
-    source_lengths: list[int],
-    statistics: np.ndarray,
-    resamples: int,
-    seed: int,
-) -> list[LengthBucket]:
-    if len(source_lengths) != statistics.shape[1]:
-        raise ValueError(f"{statistics.shape[1]} hypotheses but {len(source_lengths)} source lengths")
-    samples = ((name, statistics[:, mask], draws(int(mask.sum()), resamples, seed)) for name, mask in selected)
-    return [_make_bucket(name, inside, _resample(inside, times)) for name, inside, times in samples]
 
 
 def _make_bucket(name: str, statistics: np.ndarray, bleu: np.ndarray) -> LengthBucket:

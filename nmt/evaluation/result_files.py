@@ -67,7 +67,8 @@ def write_results(
             forced = [{"weights": weights, "gold": mark_gold(gold, weights.shape)} for gold, weights in pairs]
             _write_named_arrays(draft / FORCED_ALIGNMENTS, forced)
         _write_lines(draft / "sentences.jsonl", map(_to_json, test.pairs, references, translated.translations))
-        _write_arrays(draft / "alignments.npz", [translation.alignment for translation in translated.translations])
+        arrays = {str(number): one.alignment.astype(np.float16) for number, one in enumerate(translated.translations)}
+        np.savez(draft / "alignments.npz", **arrays)
         _write_named_arrays(draft / TRACES, [translation.traces for translation in translated.translations])
         if figures:
             write_json(draft / MECHANISM, figures)
@@ -112,11 +113,6 @@ def _draw_heatmap(path: Path, translation: Translation) -> None:
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
     write_text(path, "".join(f"{line}\n" for line in lines))
-
-
-def _write_arrays(path: Path, arrays: list[np.ndarray]) -> None:
-    """Write arrays under their numbers."""
-    np.savez(path, **{str(number): array.astype(np.float16) for number, array in enumerate(arrays)})
 
 
 def _write_named_arrays(path: Path, sentences: list[dict[str, np.ndarray]]) -> None:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
-from nmt.evaluation.attention_alignment import AlignmentScores, score_forced_alignments
+from nmt.evaluation.attention_alignment import score_forced_alignments
 from nmt.evaluation.bleu import bleu_metric, warn_of_low_bleu
 from nmt.evaluation.evaluation_folder import choose_folder, keep_other_scores
 from nmt.evaluation.forced_scoring import reference_perplexity
@@ -29,7 +29,6 @@ from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
 from nmt.system.files import check_writable
 from nmt.translate.loading import build_search, load_translator
-from nmt.translate.text_translator import TextTranslator
 from nmt.translate.unknown_words import make_replacer
 
 log = logging.getLogger(__name__)
@@ -77,7 +76,10 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
     if folder.is_symlink():  # a run from somebody else must not choose where files are replaced
         raise ConfigurationError(f"{folder}: is a link to another folder. Fix: output=FOLDER writes the results there")
     check_writable(folder, str(folder), ". Fix: output=FOLDER writes the results elsewhere")
-    alignments = _score_alignments(translator, test, settings, search)
+    alignments = None
+    if test.gold is not None:
+        how = {"batch_size": settings.batch_size, "aligned_word": search.aligned_word, "words": test.alignments_words}
+        alignments = score_forced_alignments(translator, test.pairs, test.gold, settings.link_threshold, **how)
     traces = settings.traces or settings.mechanism
     translated = translate_test_set(test, translator, search, settings.batch_size, replace_unknown, traces)
     if settings.traces and not any(translation.traces for translation in translated.translations):
@@ -110,35 +112,16 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
     return Evaluation(test, translated, scores, folder)
 
 
-def _score_alignments(
-    translator: TextTranslator, test: TestSet, settings: DictConfig, search: Search
-) -> AlignmentScores | None:
-    if test.gold is None:
-        return None
-    return score_forced_alignments(
-        translator,
-        test.pairs,
-        test.gold,
-        settings.link_threshold,
-        batch_size=settings.batch_size,
-        aligned_word=search.aligned_word,
-        words=test.alignments_words,
-    )
-
-
 def _describe_settings(runs: list[TrainedRun], search: Search, settings: DictConfig, unknown: str) -> dict[str, Any]:
     """Return the members and the settings of an evaluation, for scores.json."""
+    plain = OmegaConf.to_container(settings)
     return {
         "members": [{"run": str(run.folder), "checkpoint": run.checkpoint.name, "step": run.step} for run in runs],
         "search": asdict(search),
         "matmul_precision": torch.get_float32_matmul_precision(),
-        **{name: _to_plain(settings[name]) for name in EVALUATION_DEFAULTS},
+        **{name: plain[name] for name in EVALUATION_DEFAULTS},
         "unknown": unknown,
     }
-
-
-def _to_plain(value: Any) -> Any:
-    return OmegaConf.to_container(value) if isinstance(value, ListConfig) else value
 
 
 def _format_rows(counts: np.ndarray) -> list[str]:

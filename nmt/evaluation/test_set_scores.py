@@ -8,7 +8,7 @@ from nmt.data.parallel_text import Sides
 from nmt.data.vocabulary import Vocabulary
 from nmt.evaluation.bleu import corpus_bleu, sentence_statistics
 from nmt.evaluation.by_frequency import by_frequency
-from nmt.evaluation.by_length import by_length, longer_than
+from nmt.evaluation.by_length import describe_buckets, select_by_length, select_longer
 from nmt.evaluation.over_under_translation import attention_entropy, over_and_under_translation, unattended_words
 from nmt.evaluation.test_set import TestSet
 from nmt.evaluation.text_scores import score_text
@@ -52,8 +52,11 @@ def score_by_length(
     preprocess = languages.source.preprocessing
     lengths = [len(preprocess(pair.source).split()) for pair in test.pairs]
     statistics = sentence_statistics(translated.texts, test.references, tokenize=tokenize, lowercase=lowercase)
-    buckets = {"by_length": by_length(lengths, statistics[None]), "longer_than": longer_than(lengths, statistics[None])}
-    return {name: [bucket._asdict() for bucket in rows] for name, rows in buckets.items()}
+    kinds = {"by_length": select_by_length(lengths), "longer_than": select_longer(lengths)}
+    return {
+        kind: [bucket._asdict() for bucket in describe_buckets(buckets, statistics[None])]
+        for kind, buckets in kinds.items()
+    }
 
 
 def count_training_words(data: TranslationData) -> Counter[str]:

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ class ProcessLauncher(Launcher):
         self._check_folders(jobs)
         folder = Path(str(self.config.hydra.sweep.dir))
         self.configs += configs
-        self.sweep = Sweep(folder, jobs, min(self.n_jobs, len(jobs)), self._table_writer(folder), before=self.sweep)
+        self.sweep = Sweep(folder, jobs, min(self.n_jobs, len(jobs)), self._write_table, before=self.sweep)
         self.sweep.run()
         if not self._suggests_settings:
             if set(self.sweep.states) != {"completed"}:  # an error of ours, because Hydra's repeats all overrides
@@ -96,21 +96,15 @@ class ProcessLauncher(Launcher):
                 f"which are not part of a folder's name ({unnamed})"
             )
 
-    def _table_writer(self, folder: Path) -> Callable[[Sequence[Job], Sequence[str]], None]:
-        """Return what writes the paper's table that the sweep makes, if it makes one."""
-        if not self.config.tabulated:
-            return lambda jobs, states: None
-        tabulated = OmegaConf.to_container(self.config.tabulated)
-        papers = [OmegaConf.to_container(config.paper) if config.paper else {} for config in self.configs]
-
-        def write(jobs: Sequence[Job], states: Sequence[str]) -> None:
+    def _write_table(self, jobs: Sequence[Job], states: Sequence[str]) -> None:
+        """Write the paper's table that the sweep makes, if it makes one."""
+        if self.config.tabulated:
+            papers = (OmegaConf.to_container(config.paper) if config.paper else {} for config in self.configs)
             entries = [
                 Entry(paper, config.seed, job.folder, state, job.overrides)
                 for paper, config, job, state in zip(papers, self.configs, jobs, states, strict=True)
             ]
-            write_table(folder, tabulated, entries)
-
-        return write
+            write_table(Path(str(self.config.hydra.sweep.dir)), OmegaConf.to_container(self.config.tabulated), entries)
 
     def _result(self, job: Job, state: str) -> JobReturn:
         """Return the best validation score, which a sweeper optimizes, or the failure of the whole sweep."""

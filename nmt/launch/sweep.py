@@ -21,7 +21,7 @@ from nmt.runs.job import Job, end_process_group, stop
 from nmt.system.files import write_json
 from nmt.system.hardware import available_cores
 from nmt.system.locks import is_locked
-from nmt.system.signals import END_SIGNALS, raise_on_signals
+from nmt.system.signals import END_SIGNALS, exit_of, raise_on_signals
 from nmt.system.slurm import TIME_WARNING, requeue, warning_signals
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Sweep:
         self._write()
         waiting = [number for number, state in enumerate(self.states) if state == "waiting"]
         reported = time.perf_counter()
-        with _requeue_at_end(), raise_on_signals(_exit, *END_SIGNALS, *warning_signals()), self._stop_jobs_at_end():
+        with _requeue_at_end(), raise_on_signals(exit_of, *END_SIGNALS, *warning_signals()), self._stop_jobs_at_end():
             while waiting or any(slot.process for slot in self.slots):
                 for slot in self.slots:
                     if slot.process and slot.process.poll() is not None:
@@ -170,10 +170,6 @@ class Sweep:
             jobs.append(named | {"status": state} | result)
         write_json(self.folder / SWEEP, {"jobs": jobs})
         self.on_change(self.jobs, self.states)
-
-
-def _exit(number: int) -> SystemExit:
-    return SystemExit(128 + number)
 
 
 @contextmanager

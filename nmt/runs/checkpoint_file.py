@@ -1,16 +1,22 @@
 """Checkpoint files: what is in them, and how they are found, read and written.
 
-A checkpoint of training is enough to resume from. It holds plain containers and tensors only.
+A checkpoint of training is enough to resume from. It holds plain containers and tensors only:
+
+- nmt: config (as composed, interpolations unresolved, with the vocabulary sizes) and vocabularies (JSON of source and
+  target); state_dict (parameters as model.NAME); global_step. A mean of checkpoints has only these.
+- loops, callbacks, optimizer_states, lr_schedulers: entries of Lightning, for resuming.
+- guard (of NonfiniteGuard), random_state (of torch on the CPU), random_state_of_gpu: by training/lightning_module.py.
+- progress (seconds of training in all commands; the last metrics), ended (training had stopped early), validations and
+  rows (of metrics.csv up to this step): by training/last_checkpoint.py.
 """
 
 import pickle
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from nmt.config.allowed_targets import check_size
 from nmt.errors import CheckpointError, UserError, first_line
@@ -24,47 +30,8 @@ SHOWN = 4  # entries in an error message
 FIX = f"Fix: name a checkpoint of this project, such as RUN/{CHECKPOINTS}/{BEST}"
 
 
-class ModelRecord(TypedDict):
-    """The entries from which a model is built."""
-
-    config: dict[str, Any]  # as composed, interpolations unresolved, with the vocabulary sizes
-    vocabularies: dict[str, str]  # JSON of the source's and of the target's
-
-
-class Progress(TypedDict):
-    """How far training was."""
-
-    seconds: float  # of training, summed over the commands that trained the run
-    metrics: dict[str, float]  # the last value of each
-
-
-class CheckpointContent(TypedDict, total=False):
-    """The entries of a checkpoint that this project reads; Lightning adds further ones for itself.
-
-    A mean of checkpoints has only nmt, state_dict and global_step.
-    """
-
-    nmt: ModelRecord
-    state_dict: dict[str, Tensor]  # parameters as model.NAME
-    global_step: int
-    # for resuming: entries of Lightning
-    loops: dict[str, Any]
-    callbacks: dict[str, Any]
-    optimizer_states: list[Any]
-    lr_schedulers: list[Any]
-    # for resuming: entries that training/lightning_module.py adds
-    guard: dict[str, Any]  # state of the NonfiniteGuard
-    random_state: Tensor  # of torch on the CPU
-    random_state_of_gpu: Tensor  # only if trained on one
-    # for resuming: entries that training/last_checkpoint.py adds
-    progress: Progress
-    ended: bool  # training had stopped early
-    validations: int  # rows of validations in metrics.csv
-    rows: int  # rows of metrics.csv up to this step
-
-
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint (see CheckpointContent) onto the CPU; also the weights of a shared model, with its folder.
+    """Read a checkpoint onto the CPU; also the weights of a shared model, with its folder.
 
     Raises:
         CheckpointError: there is none, it is damaged, or it is not of this project.
@@ -114,7 +81,7 @@ def save_checkpoint(content: Mapping[str, Any], path: Path, before: Path | None 
     """Write a checkpoint atomically, and out to the disk.
 
     Args:
-        content: its entries (see CheckpointContent).
+        content: its entries (see above).
         path: its place.
         before: where the file that was there is moved.
     """

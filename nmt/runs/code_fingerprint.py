@@ -19,17 +19,17 @@ from nmt.config.installation import PACKAGE
 from nmt.config.user_dir import find_module_file
 from nmt.errors import user_folders
 
-COVERED = re.compile(r"nmt\.(model|training|data\.batches|data\.candidate_lists)(\.\w+)*")  # modules
-TRAINING = "nmt.training.experiment.train"  # refers to all code of training
+COVERED = re.compile(r"nmt\.(model|training|data\.(batches|batch_plan|candidate_lists|given_links))(\.\w+)*")  # modules
+ALWAYS = ("nmt.training.experiment.train", "nmt.data.batches.BatchLoader")  # refer to all code of training and batches
 TARGET = re.compile(r"_target_: ([\w.]+)")
 
 Definition = tuple[str, str]  # module and name
 
 
 def code_version(config: DictConfig) -> dict[str, str]:
-    """Return a digest of the code behind each class that a configuration names, and of training itself."""
+    """Return a digest of the code behind each class that a configuration names, and of training and batches."""
     targets = TARGET.findall(OmegaConf.to_yaml(config))
-    return {target: digest for target in sorted({*targets, TRAINING}) if (digest := digest_of(target))}
+    return {target: digest for target in sorted({*targets, *ALWAYS}) if (digest := digest_of(target))}
 
 
 def is_of_this_code(versions: Sequence[Any]) -> bool:

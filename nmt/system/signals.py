@@ -22,6 +22,11 @@ def current_handlers(*numbers: int) -> dict[int, Any]:
     return {number: handler for number, handler in handlers.items() if (number, handler) != NOHUP}
 
 
+def exit_of(number: int) -> SystemExit:
+    """Return the exit of a process that a signal ends."""
+    return SystemExit(128 + number)
+
+
 @contextmanager
 def raise_on_signals(error: Callable[[int], BaseException], *numbers: int) -> Iterator[None]:
     """Raise `error(number)` when one of these signals comes in this context."""

@@ -17,6 +17,7 @@ from pytorch_lightning import Trainer
 from nmt.config.explain import explain_construction_error
 from nmt.config.resolvers import starts_from_pretrained
 from nmt.config.schema import check_rates
+from nmt.data.aligner import check_aligner
 from nmt.data.named_files import Place
 from nmt.data.preprocessing import check_languages
 from nmt.errors import ConfigurationError, UserError, did_you_mean
@@ -73,6 +74,8 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     if checkpoint is None:
         check_vectors(config.vectors, config.init_from, config.model.embedding_size)
         check_fresh(config.fresh, model)
+        if config.data.candidates or (config.score_test and config.score_unknown == "translate"):
+            check_aligner()
         if config.pretraining is not None:  # because it would first be trained for hours
             stage = _build_trial(compose_stage(config.pretraining, overrides))
             check_names(stage.state_dict(), model.state_dict(), config.fresh, origin="pretraining")

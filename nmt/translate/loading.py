@@ -1,7 +1,6 @@
 """Load the models that a command names: `run`, or `runs` as an ensemble."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,21 +16,17 @@ from nmt.search.settings import EVALUATION_DEFAULTS, Search
 from nmt.system.files import to_path
 from nmt.system.freed_memory import keep_freed_memory
 from nmt.system.matrix_products import resolve_precision, set_precision
+from nmt.system.safe_files import is_number
 from nmt.system.threads import check_threads, set_threads
 from nmt.translate.int8 import quantize_decoder
 from nmt.translate.text_translator import TextTranslator
 
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 SEARCH_KEYS = [field.name for field in dataclasses.fields(Search)]
 NULLABLE_KEYS = {  # keys whose default null does not show their type: a check, and what the error says
     "candidates": (lambda value: isinstance(value, bool), "must be true or false, or null"),
-    "link_threshold": (_is_number, "must be a number, or null"),
+    "link_threshold": (is_number, "must be a number, or null"),
     "weights": (
-        lambda value: isinstance(value, list | ListConfig) and all(map(_is_number, value)),
+        lambda value: isinstance(value, list | ListConfig) and all(map(is_number, value)),
         "must be a list of numbers, one for each run, or null. Fix: 'weights=[2,1]'",
     ),
 }

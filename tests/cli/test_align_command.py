@@ -53,6 +53,17 @@ def test_a_missing_aligner_is_one_line_that_names_the_package(capfd, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("needing", ["data/candidates=lists", "score_unknown=translate"])
+def test_training_without_the_aligner_it_needs_is_refused_before_data_are_prepared(
+    capfd, monkeypatch, tmp_path, needing
+):
+    monkeypatch.setattr("nmt.data.aligner.is_importable", lambda module: False)
+    places = (f"data.cache={tmp_path}/cache", f"hydra.run.dir={tmp_path}/run")
+    status, stderr = answer("train", "size=tiny", needing, *places, capture=capfd, monkeypatch=monkeypatch)
+    assert (status, stderr.splitlines()[-1][:17]) == (1, "error: no aligner")
+    assert not (tmp_path / "cache").exists()
+
+
 def test_the_error_of_the_aligner_is_printed_for_a_test_set_with_gold_links(capsys):
     numbers = {"pairs": 2000, "sure": 30, "possible": 40, "agreement": 81.26}
     scores = {"forward": {"aer": 20.0, "precision": 70.0, "recall": 80.0, "f1": 75.0}}

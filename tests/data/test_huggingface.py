@@ -72,6 +72,14 @@ def test_a_format_without_files_is_refused(data_files):
         HubPairs("train", path="csv", data_files=data_files, source="en", target="de")
 
 
+def test_a_part_of_a_split_of_local_files_can_be_read(tmp_path):
+    (tmp_path / "t.json").write_text("".join(f'{{"en": "e{number}", "de": "d{number}"}}\n' for number in range(10)))
+    files = {"data_files": {"train": str(tmp_path / "t.json")}, "column": None, "source": "en", "target": "de"}
+    pairs = HubPairs("train[80%:]", path="json", **files)
+    assert pairs.identity() != HubPairs("train", path="json", **files).identity()
+    assert [pair.source for pair in pairs] == ["e8", "e9"]
+
+
 def test_data_files_are_relative_to_the_named_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "pairs"

@@ -128,6 +128,14 @@ def test_pickles_of_pandas_are_refused():
         HubPairs("train", path="pandas", data_files="x.pkl", source="en", target="de")
 
 
+def test_an_empty_data_folder_makes_no_file_of_the_working_directory_a_data_set(folder, monkeypatch):
+    monkeypatch.setenv("NMT_DATA", "")
+    monkeypatch.chdir(folder)
+    (folder / "private.en").touch()
+    with pytest.raises(ConfigurationError, match="which no command here has named before"):
+        Permission("own", {}, FIX).check("train", [folder / "private.en"])
+
+
 def write_corpus(folder):
     for name in ("train", "valid", "test"):
         for side in ("en", "de"):
@@ -146,7 +154,8 @@ def test_files_of_a_training_are_named_for_its_evaluation(folder):
     data.permission = Permission("own", {}, FIX)
     assert len(list(data.test_pairs()[1])) == 2
     (folder / "other.en").touch()
-    data.tests = {"mine": {"source": str(folder / "other.en"), "target": str(folder / "test.de")}}
+    data.tests = {"mine": {}}
+    data.files["tests.mine"] = {"source": str(folder / "other.en"), "target": str(folder / "test.de")}
     with pytest.raises(ConfigurationError, match=r"data.tests.mine: own names .*other.en, which no command here"):
         data.test_pairs()
 

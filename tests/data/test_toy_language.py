@@ -286,12 +286,3 @@ def test_about_one_word_in_a_hundred_is_unknown(language, drawn):
         frequent = [word for word in counts if not word[0].isupper()]
         assert 250 < len(frequent) < 400
         assert min(counts[word] for word in frequent) > 100
-
-
-def test_sizes_of_the_lexicon_can_be_chosen():
-    language = ToyLanguage(nouns=7, verbs=5, adjectives=3, names=2, name_rate=0.5)
-    sizes = {role: len(language.words_of(role)) for role in ("noun", "verb", "adjective", "name")}
-    assert sizes == {"noun": 7, "verb": 5, "adjective": 3, "name": 2}
-    words = Counter(word for pair in language.pairs("train", 500) for word in pair.source)
-    assert set(words) <= set(language.lexicon)
-    assert min(words[name] for name in language.words_of("name")) > 200

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from nmt.data.vocabulary import KINDS, SPECIAL, UNKNOWN, Vocabulary
+from nmt.data.vocabulary import KINDS, SPECIAL, TOKENIZERS, UNKNOWN, Vocabulary, check_vocabulary, read_vocabularies
 from nmt.errors import ConfigurationError
 
 LINES = ["b a b c", "b a d", "low lower lowest b"]
@@ -128,7 +128,17 @@ def test_error_names_the_key_of_an_unknown_kind():
         ConfigurationError,
         match=r"data\.vocabulary\.kind=sentencepiece: unknown kind\. Fix: choose words, bpe, unigram",
     ):
-        learn("sentencepiece")
+        check_vocabulary("sentencepiece", 100)
+
+
+@pytest.mark.parametrize("place", ["checkpoints/best.ckpt", "mean.ckpt", "model.safetensors", ""])
+def test_the_vocabularies_of_a_run_are_found_from_each_of_its_checkpoints(tmp_path, place):
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    if place:
+        (tmp_path / place).touch()
+    for size, name in enumerate(TOKENIZERS, start=5):
+        (tmp_path / name).write_text(learn(size=size).to_json())
+    assert list(map(len, read_vocabularies(tmp_path / place))) == [5, 6]
 
 
 def test_a_size_below_the_number_of_letters_gives_a_warning(caplog):

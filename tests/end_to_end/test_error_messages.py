@@ -94,7 +94,7 @@ MISTAKES = {
     "trainer.accumulate_grad_batches=null": "trainer.accumulate_grad_batches=None: must be at least 1",
     "memory=buffer memory.noise=-1.0": "memory.noise=-1.0: must be at least 0",
     "graphs=true trainer=cpu": "graphs=true: needs an NVIDIA GPU. Fix: trainer=gpu where there is one, or graphs=false",
-    "data.batches.multiple=0": "data.batches.multiple=0: must be at least 1",
+    "data.batches.multiple=0": "data.batches.multiple=0 or data.valid_batches.multiple=0: must be at least 1",
     "matmul_precision=low": "matmul_precision=low: choose auto, highest, high, medium",
     "trainer=ddp_cpu trainer.devices=5000": "trainer.devices=5000: so many processes on .* cores would stop the",
     "+optimizer.betas=[0.9]": r"optimizer.betas=\[0.9\]: too few values \(list index out of range\)",
@@ -127,7 +127,8 @@ MISTAKES = {
     "score_unknown=tranlate": "score_unknown=tranlate: no such mode. Fix: score_unknown=keep, score_un",
     "size.hidden=abc": "size.hidden=abc: must be a number; the default is 32$",
     "data.source.tokenizer=mose": "data.source.tokenizer=mose or .*: unknown tokenizer. Fix: choose none, moses",
-    "data.batches.unit=words": "data.batches.unit=words: unknown unit. Fix: choose sentences or tokens",
+    "data.batches.unit=words": "data.batches.unit=words or data.valid_batches.unit=words: unknown unit. Fix: choose "
+    "sentences or tokens",
     "size.encoder=10 attention=dot": "attention=dot: .* must be equal. Fix: attention=general",
     "data=text": "data.train.source and data.train.target must be given",
     "data=text data.train.source=a data.train.target=b": "data.valid.source and data.valid.target must be given",

@@ -321,7 +321,7 @@ def test_a_score_file_contains_every_metric_and_scores_gold_alignments(run, tmp_
     forced = (tmp_path / "all/test/forced_links.txt").read_text().splitlines()
     assert len(forced) == len((tmp_path / "all/test/links.txt").read_text().splitlines()) == 30
     gold = tmp_path / "gold"
-    gold.write_text("".join(" ".join(f"{s}-{t}" for s, t in pair) + "\n" for pair in ToyPairs("test", 30).links()))
+    gold.write_text("".join(" ".join(f"{s}-{t}" for s, t in one.sure) + "\n" for one in ToyPairs("test", 30).gold()))
     files = (f"links={tmp_path}/all/test/forced_links.txt", f"gold={gold}", "gold_base=0", "as_json=true")
     alone = json.loads(command("evaluate", *files).stdout)
     assert alone["aer"] == pytest.approx(stored["scores"]["aer"])

@@ -2,38 +2,41 @@
 
 import pytest
 
-from nmt.data.word_alignments import read_gold, read_pharaoh
+from nmt.data.word_alignments import Gold, read_gold, read_pharaoh
 from nmt.errors import DataError
-from nmt.evaluation.alignment_error import alignment_error_rate
+from nmt.evaluation.alignment_error import link_scores
 
 
 def test_sure_and_possible_links_count_as_in_och_and_ney():
     links = [{(0, 0), (1, 2), (2, 2), (3, 1)}]
-    sure, possible = [{(0, 0), (1, 1)}], [{(0, 0), (1, 1), (1, 2), (2, 2), (9, 9)}]
-    result = alignment_error_rate(links, sure, possible)
-    assert result.precision == pytest.approx(100 * 3 / 4)  # all but 3-1
-    assert result.recall == pytest.approx(100 * 1 / 2)  # 1-1 is missing; possible links may be missing
-    assert result.error_rate == pytest.approx(100 * (1 - (1 + 3) / (4 + 2)))
+    gold = [Gold({(0, 0), (1, 1)}, {(0, 0), (1, 1), (1, 2), (2, 2), (9, 9)})]
+    scores = link_scores(links, gold)
+    precision, recall = 100 * 3 / 4, 100 * 1 / 2  # all but 3-1; 1-1 is missing, and possible links may be missing
+    assert scores["precision"] == pytest.approx(precision)
+    assert scores["recall"] == pytest.approx(recall)
+    assert scores["aer"] == pytest.approx(100 * (1 - (1 + 3) / (4 + 2)))
+    assert scores["f1"] == pytest.approx(2 * precision * recall / (precision + recall))
 
 
 def test_counts_are_summed_over_sentences_and_not_averaged():
     links, sure = [{(0, 0)}, {(0, 1), (1, 0), (2, 2)}], [{(0, 0)}, {(2, 2)}]
-    result = alignment_error_rate(links, sure, sure)
-    assert result == pytest.approx((100 * 2 / 4, 100 * 2 / 2, 100 * (1 - (2 + 2) / (4 + 2))))
+    scores = link_scores(links, [Gold(one, one) for one in sure])
+    assert (scores["precision"], scores["recall"]) == pytest.approx((100 * 2 / 4, 100 * 2 / 2))
+    assert scores["aer"] == pytest.approx(100 * (1 - (2 + 2) / (4 + 2)))
 
 
 def test_sure_links_count_as_possible_even_if_not_listed_there():
-    assert alignment_error_rate([{(0, 0)}], [{(0, 0)}], [set()]) == (100, 100, 0)
+    assert link_scores([{(0, 0)}], [Gold({(0, 0)}, set())]) == {"aer": 0, "precision": 100, "recall": 100, "f1": 100}
 
 
 def test_error_is_100_without_links_and_0_without_links_and_gold():
-    assert alignment_error_rate([set()], [{(0, 0)}], [{(0, 0)}]).error_rate == 100
-    assert alignment_error_rate([], [], []).error_rate == 0
+    assert link_scores([set()], [Gold({(0, 0)}, {(0, 0)})])["aer"] == 100
+    assert link_scores([], [])["aer"] == 0
 
 
 def test_links_and_gold_must_have_the_same_number_of_sentences():
     with pytest.raises(ValueError, match=r"longer|shorter"):
-        alignment_error_rate([set()], [set(), set()], [set(), set()])
+        link_scores([set()], [Gold(set(), set())] * 2)
 
 
 def test_positions_read_with_any_base_count_from_zero():

@@ -30,7 +30,6 @@ def test_bleu_is_the_geometric_mean_of_precisions_times_the_brevity_penalty():
 
 def test_lowercase_and_tokenizer_change_the_score():
     assert corpus_bleu(["A b c d e"], ["a b c d e"]).score < 100
-    assert corpus_bleu(["A b c d e"], ["a b c d e"], lowercase=True).score == pytest.approx(100)
     scores = score_text(
         ["It's a man, he says."], [["It's a man , he says ."]], language="en", tokenize="13a", lowercase=False
     )

@@ -33,7 +33,7 @@ def test_result_files_come_from_one_evaluation_or_stay_as_they_were(tmp_path, mo
     def fail(path, arrays):
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr(result_files, "_write_arrays", fail)
+    monkeypatch.setattr(result_files, "_write_named_arrays", fail)
     two_lines = translated._replace(translations=[Translation.empty()] * 2)
     with pytest.raises(OSError, match="No space left"):
         result_files.write_results(tmp_path, test, two_lines, None, {"beam": 1})

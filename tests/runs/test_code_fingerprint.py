@@ -85,9 +85,14 @@ def test_a_configuration_names_the_code_that_it_uses():
     version = code_version(configured("attention=coverage"))
     assert version["nmt.model.attention.coverage.NeuralGRU"] != version["nmt.model.attention.score.Additive"]
     assert "nmt.model.attention.coverage.Fertility" not in version
-    assert len(version["nmt.training.experiment.train"]) == 16
+    assert len(version["nmt.training.experiment.train"]) == len(version["nmt.data.batches.BatchLoader"]) == 16
     plain = code_version(configured())
     assert all(version[target] == digest for target, digest in plain.items())
+
+
+def test_the_plan_and_the_making_of_batches_count_for_every_run():
+    names = {name for _, name in code_fingerprint._reach(("nmt.data.batches", "BatchLoader"))}
+    assert {"BatchPlan", "sort_by", "collate", "GivenLinks"} <= names
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 from nmt.config.diff import SEARCH, is_within
 from nmt.data.vocabulary import END, SPECIAL
 from nmt.evaluation import alignment_error, over_under_translation
-from nmt.evaluation.by_length import BOUNDS, compare_by_length, compare_longer, compare_longer_than
+from nmt.evaluation.by_length import BOUNDS, compare_buckets, compare_longer, select_by_length, select_longer
 from nmt.evaluation.significance import compare_rates, compare_systems, p_over_seeds, spread_over_seeds
 from nmt.evaluation.stored_evaluation import DEFAULTS, Sentence
 from nmt.report.compare.mean_std import mean_and_deviation
@@ -194,9 +194,8 @@ def _compute_by_length(compared: ComparedSystems, resamples: int) -> dict[str, d
     bounds = BOUNDS if np.percentile(lengths, 95) > LONG else SHORT_BOUNDS
     statistics = {system.name: system.stack_counts("statistics") for system in compared.systems}
     baseline = statistics[compared.baseline.name]
-    by_length = compare_by_length(lengths, baseline, statistics, bounds=bounds, resamples=resamples)
-    longer_than = compare_longer_than(lengths, baseline, statistics, bounds=(0, *bounds), resamples=resamples)
-    kinds = {"by_length": by_length, "longer_than": longer_than}
+    selected = {"by_length": select_by_length(lengths, bounds), "longer_than": select_longer(lengths, (0, *bounds))}
+    kinds = {kind: compare_buckets(one, baseline, statistics, resamples=resamples) for kind, one in selected.items()}
     others = {name: of_system for name, of_system in statistics.items() if name != compared.baseline.name}
     longer = compare_longer(lengths, baseline, others, bounds=bounds, resamples=resamples)
     return {
