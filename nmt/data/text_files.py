@@ -61,7 +61,7 @@ def split_into_blocks(items: Iterable, size: int) -> Iterator[list]:
 
 
 def read_raw_lines(
-    stream: BinaryIO, name: str, fix: str = "name a whole file with one sentence a line"
+    stream: BinaryIO, name: str, fix: str = "write one sentence a line; of an archive, give all of it"
 ) -> Iterator[bytes]:
     """Yield undecoded lines of at most `MAX_LINE_BYTES` bytes, without a byte order mark at the start.
 

@@ -164,7 +164,9 @@ def read_vocabularies(run: Path) -> tuple[Vocabulary, Vocabulary]:
     """
     if is_hub_name(str(run)):
         run = download(str(run), dict.fromkeys(TOKENIZERS, TOKENIZER_BYTES), TOKENIZERS)
-    folder = run if run.is_dir() else run.parent.parent if run.parent.name == "checkpoints" else run.parent
+    folder = run
+    if run.is_file():
+        folder = run.parent.parent if run.parent.name == "checkpoints" else run.parent
     files = [folder / name for name in TOKENIZERS]
     if missing := [file.name for file in files if not file.is_file()]:
         raise ConfigurationError(f"data.vocabulary.run={run}: has no {missing[0]}. Fix: name a trained run")

@@ -114,7 +114,7 @@ def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int =
 
 def _describe_settings(runs: list[TrainedRun], search: Search, settings: DictConfig, unknown: str) -> dict[str, Any]:
     """Return the members and the settings of an evaluation, for scores.json."""
-    plain = OmegaConf.to_container(settings)
+    plain = OmegaConf.to_container(settings, resolve=True)
     return {
         "members": [{"run": str(run.folder), "checkpoint": run.checkpoint.name, "step": run.step} for run in runs],
         "search": asdict(search),

@@ -34,8 +34,12 @@ def read_test_set(data: TranslationData) -> TestSet:
         if not pairs:
             raise DataError(f"data.test={name}: all {reader.blank} pairs are blank. Fix: name a test set with text")
         blank = reader.blank
-        references = [[pair.target for pair in pairs], *reader.further_references()]
-        return TestSet(name, pairs, references, reader.gold(), blank, reader.alignments_words)
+        references, gold = [[pair.target for pair in pairs], *reader.further_references()], reader.gold()
+        if gold is not None and len(gold) != len(pairs):  # of a reader of the user's
+            raise DataError(
+                f"data.test={name}: {len(gold)} alignments for {len(pairs)} pairs. Fix: give one for each pair"
+            )
+        return TestSet(name, pairs, references, gold, blank, reader.alignments_words)
 
 
 def check_data_overrides(data_overrides: list[str]) -> None:

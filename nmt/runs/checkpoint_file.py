@@ -5,9 +5,10 @@ A checkpoint of training is enough to resume from. It holds plain containers and
 - nmt: config (as composed, interpolations unresolved, with the vocabulary sizes) and vocabularies (JSON of source and
   target); state_dict (parameters as model.NAME); global_step. A mean of checkpoints has only these.
 - loops, callbacks, optimizer_states, lr_schedulers: entries of Lightning, for resuming.
-- guard (of NonfiniteGuard), random_state (of torch on the CPU), random_state_of_gpu: by training/lightning_module.py.
-- progress (seconds of training in all commands; the last metrics), ended (training had stopped early), validations and
-  rows (of metrics.csv up to this step): by training/last_checkpoint.py.
+- guard (of NonfiniteGuard), random_state (of torch on the CPU), random_state_of_gpu (if there was one): by
+  training/lightning_module.py.
+- progress (seconds of training in all commands; the last metrics), ended (training had stopped early), validations
+  (rows of validations in metrics.csv) and rows (those up to this step): by training/last_checkpoint.py.
 """
 
 import pickle
@@ -81,7 +82,7 @@ def save_checkpoint(content: Mapping[str, Any], path: Path, before: Path | None 
     """Write a checkpoint atomically, and out to the disk.
 
     Args:
-        content: its entries (see above).
+        content: its entries, listed at the top of this file.
         path: its place.
         before: where the file that was there is moved.
     """

@@ -13,7 +13,6 @@ import csv
 import logging
 import shutil
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -166,16 +165,7 @@ def restore_composition(folder: Path) -> None:
     copy = folder / CHECKPOINTS / COMPOSITION
     has_checksums = (copy / CHECKSUMS).is_file()  # copies of old runs have none
     if has_checksums and (damage := find_damage(copy)):
-        _warn_of_damage(copy, damage)
+        fix = "the command that trained the run writes them again"
+        log.warning("%s: %s, so %s keeps the settings of this command. Fix: %s", copy, damage, COMPOSITION, fix)
     elif copy.is_dir():
         shutil.copytree(copy, folder / COMPOSITION, dirs_exist_ok=True, ignore=shutil.ignore_patterns(CHECKSUMS))
-
-
-@cache  # because a refused command restores twice
-def _warn_of_damage(copy: Path, damage: str) -> None:
-    log.warning(
-        "%s: %s, so %s keeps the settings of this command. Fix: the command that trained the run writes them again",
-        copy,
-        damage,
-        COMPOSITION,
-    )

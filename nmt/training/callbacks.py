@@ -3,6 +3,7 @@
 import logging
 import statistics
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from nmt.data.batches import Batch
 from nmt.errors import UserError
 from nmt.runs.folder import METRICS, jobs_of, read_metrics
 from nmt.system.locks import HeldLock
-from nmt.training.distributed import highest
 from nmt.training.lightning_internals import logs_this_batch
 from nmt.training.lightning_module import TrainingModule
 
@@ -28,11 +28,8 @@ def is_logged(trainer: Trainer) -> bool:
 class Throughput(Callback):
     """Log target words per second over all ranks, without the time of validations."""
 
-    def on_fit_start(self, trainer: Trainer, pl_module: TrainingModule) -> None:
-        """Reset the counts."""
-        self.words = 0
-        self.seconds = 0.0
-        self.resumed: float | None = None  # when the last batch ended; None after a validation
+    words, seconds = 0, 0.0
+    resumed: float | None = None  # when the last batch ended; None after a validation
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: TrainingModule, batch: Batch, batch_idx: int) -> None:
         """Restart the clock at the start of an epoch and after a validation."""
@@ -48,15 +45,12 @@ class Throughput(Callback):
         self.seconds += now - self.resumed
         self.resumed = now
         if is_logged(trainer):
-            pl_module.log("train/tokens_per_second", self.rate(), rank_zero_only=True, batch_size=1)
+            rate = self.words / self.seconds
+            pl_module.log("train/tokens_per_second", rate, rank_zero_only=True, batch_size=1)
 
     def on_validation_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
         """Stop the clock, because plots and checkpoints are made after this."""
         self.resumed = None
-
-    def rate(self) -> float:
-        """Return words per second of training in this process, without validations."""
-        return self.words / max(self.seconds, 1e-9)
 
 
 class LockGuard(Callback):
@@ -106,7 +100,7 @@ class MedianPruning(Callback):
         if trainer.sanity_checking:
             return
         self.scores.append(float(trainer.callback_metrics["valid/bleu"]))
-        if highest(int(self._is_behind(Path(trainer.default_root_dir))), pl_module.device):
+        if trainer.strategy.reduce_boolean_decision(self._is_behind(Path(trainer.default_root_dir)), all=False):
             trainer.should_stop = True
 
     def state_dict(self) -> dict[str, Any]:
@@ -133,8 +127,8 @@ class MedianPruning(Callback):
         for file in self.sweep_folder.glob(f"*/{METRICS}"):
             other = file.parent.resolve()
             if other != folder.resolve() and (not jobs or other in jobs):
-                rows = read_metrics(file)
-                scores.append([float(row["valid/bleu"]) for row in rows if row.get("valid/bleu")])
+                with suppress(ValueError):  # a damaged file must not end this run
+                    scores.append([float(row["valid/bleu"]) for row in read_metrics(file) if row.get("valid/bleu")])
         return scores
 
 

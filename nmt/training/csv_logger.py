@@ -9,7 +9,7 @@ import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
@@ -19,8 +19,6 @@ from nmt.runs.folder import read_metrics
 from nmt.system.files import write_text
 
 log = logging.getLogger(__name__)
-
-FIRST = ("step", "epoch")
 
 
 class CsvLogger(Logger):
@@ -56,26 +54,24 @@ class CsvLogger(Logger):
                 log.warning("the damaged file is kept as %s", copy)
         self._rewrite(kept)
 
-    def validations(self) -> int:
-        """Return the number of validations logged."""
+    def count(self, step: int) -> dict[str, int]:
+        """Return the numbers of all validations, and of the rows up to a step."""
         self._check_unchanged()
-        return sum(map(_is_of_validation, self._read()))
-
-    def count_until(self, step: int) -> int:
-        """Return the number of rows up to a step."""
-        return sum(int(row["step"]) <= step for row in self._read())
+        rows = self._read()
+        return {"validations": sum(map(_is_of_validation, rows)), "rows": sum(int(row["step"]) <= step for row in rows)}
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Append a row; the file is rewritten where it needs a new column."""
         self._check_unchanged()
         row = {"step": step, **metrics}
-        if new := [name for name in (*FIRST, *sorted(row)) if name in row and name not in self.columns]:
+        new = row.keys() - set(self.columns)
+        if new:
             rows = self._read() if self.columns else []
-            self.columns += dict.fromkeys(new)
+            self.columns += sorted(new, key=lambda name: (name != "step", name != "epoch", name))
             self._rewrite(rows)
         with self.path.open("a", encoding="utf-8", newline="") as file:
-            file.write(self._as_csv([row]))
+            self._writer(file).writerow(row)
         self.size = self.path.stat().st_size
 
     def _check_unchanged(self) -> None:
@@ -92,13 +88,14 @@ class CsvLogger(Logger):
 
     def _rewrite(self, rows: list[Mapping[str, Any]]) -> None:
         if self.columns:
-            write_text(self.path, self._as_csv([dict(zip(self.columns, self.columns, strict=True)), *rows]))
+            text = io.StringIO()
+            self._writer(text).writeheader()
+            self._writer(text).writerows(rows)
+            write_text(self.path, text.getvalue())
             self.size = self.path.stat().st_size
 
-    def _as_csv(self, rows: list[Mapping[str, Any]]) -> str:
-        text = io.StringIO()
-        csv.DictWriter(text, self.columns, restval="", lineterminator="\n").writerows(rows)
-        return text.getvalue()
+    def _writer(self, file: IO[str]) -> csv.DictWriter:
+        return csv.DictWriter(file, self.columns, restval="", lineterminator="\n")
 
 
 def _is_of_validation(row: Mapping[str, Any]) -> bool:

@@ -33,4 +33,4 @@ def gather_from_ranks(entries: dict) -> dict:
 
 
 def _has_several_ranks() -> bool:
-    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+    return distributed.is_initialized() and distributed.get_world_size() > 1

@@ -19,7 +19,7 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from nmt.config.diff import flatten_settings
+from nmt.config.diff import find_changes
 from nmt.config.explain import explain_training_error
 from nmt.config.overrides import read_overrides
 from nmt.config.resolvers import starts_from_pretrained
@@ -34,9 +34,10 @@ from nmt.evaluation.test_set import read_test_set
 from nmt.model.kernels.graphed_loop import CudaRecorder, GraphedLoop
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
-from nmt.runs.folder import CHECKPOINTS, CONFIG, is_scored
+from nmt.runs.folder import CONFIG, has_checkpoint, is_scored, restore_composition
 from nmt.runs.job import read_search
 from nmt.runs.provenance import git_commit, versions
+from nmt.runs.resume import CompletedAlreadyError, EarlierTraining, check_other_data, find_earlier_training
 from nmt.runs.stored_overrides import find_typed
 from nmt.runs.trained_model import build_model, with_vocabulary_sizes
 from nmt.runs.training_folder import finish_putting_aside, lock_run_folder, put_aside, refuse_working_directory
@@ -53,7 +54,6 @@ from nmt.training.preflight import check_ranks, check_settings, list_places
 from nmt.training.pretrained_vectors import fill_embeddings
 from nmt.training.pretraining import offer_as_stage, pretrained, stage_folder
 from nmt.training.process_setup import set_up_process
-from nmt.training.resume import CompletedAlreadyError, EarlierTraining, check_other_data, find_earlier_training
 from nmt.training.run_summary import RunSummary, keep_summary
 from nmt.training.stopped_ranks import StoppedRanks
 from nmt.training.transfer import initialize_from
@@ -98,6 +98,7 @@ def train(config: DictConfig) -> float | None:
         try:
             plan = resolve_run(config, folder)
         except CompletedAlreadyError as error:
+            restore_composition(folder)  # which Hydra has overwritten
             return score_completed(config, folder, error.summary)
         with keep_summary(folder, plan.earlier, sweep) as summary:
             preflight(plan, summary)
@@ -164,12 +165,9 @@ def prepare(plan: RunPlan, summary: RunSummary, lock: HeldLock | None) -> Prepar
     codes = codes if code in codes else [*codes, code]
     summary.update(parameters=parameter_counts(module.model), versions=versions(), git_commit=git_commit(), code=codes)
     log.info("%s parameters; run folder: %s", f"{entries['parameters']['total']:,}", plan.folder)
-    for logger in loggers:
-        if isinstance(logger, WandbRun):
-            logger.begin(plan.folder)  # only now, because a pretraining stage would inherit its directories
-    summary.loggers = loggers  # only now, because closing a W&B logger opens its run
-    for logger in loggers:
+    for logger in loggers:  # only now, because a pretraining stage would inherit W&B's directories
         logger.log_hyperparams(OmegaConf.to_container(sized, resolve=True))
+        summary.loggers.append(logger)  # only now, because closing a W&B logger opens its run
     return PreparedRun(plan, trainer, module, data, stage)
 
 
@@ -200,8 +198,7 @@ def fit(run: PreparedRun, summary: RunSummary) -> None:
         # after training, because Lightning's launcher shares out the threads among ranks
         hardware = describe_hardware(trainer.strategy.root_device)
         summary.entries["machine"] = hardware | {"ranks": trainer.world_size}
-    has_checkpoints = any((run.plan.folder / CHECKPOINTS).glob("*.ckpt"))
-    if not (summary.trained or (summary.started and has_checkpoints)):
+    if not (summary.trained or (summary.started and has_checkpoint(run.plan.folder))):
         where = f"ckpt_path={checkpoint} is at step {trainer.global_step}" if checkpoint else "a new run"
         limits = f"trainer.max_epochs={config.trainer.max_epochs}, trainer.max_steps={config.trainer.max_steps}"
         raise UserError(f"nothing was trained: {where}, and {limits} leave nothing to do. Fix: raise them")
@@ -224,7 +221,7 @@ def finish(run: PreparedRun, summary: RunSummary) -> None:
     """Note the results, score the test set, and offer the run as a pretraining stage."""
     plan, trainer = run.plan, run.trainer
     summary.entries |= results(trainer)
-    summary.entries["last"] = dict(plan.earlier.metrics) | summary.entries["last"]
+    summary.entries["last"] = plan.earlier.metrics | summary.entries["last"]
     if trainer.is_global_zero:
         bleu = summary.entries["last"].get("valid/bleu")
         is_scored_again = plan.config.score_test and plan.config.data.test is None
@@ -239,15 +236,13 @@ def finish(run: PreparedRun, summary: RunSummary) -> None:
 
 
 def _warn_of_changes(config: DictConfig) -> None:
-    """Name the settings that differ from those of the repeated run, as files of conf/ may have changed since."""
+    """Name changed settings that affect training, because files of conf/ may differ since the repeated run."""
     try:
-        before = flatten_settings(read_yaml(Path(config.repeats) / CONFIG))
+        before = read_yaml(Path(config.repeats) / CONFIG)
     except UnreadableError as error:
         log.warning("run=%s: %s, so its settings are not compared", config.repeats, error)
         return
-    now = flatten_settings(OmegaConf.to_container(config))
-    differing = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
-    if differing := sorted(differing - {"repeats", "ckpt_path"}):
+    if differing := sorted(find_changes(before, OmegaConf.to_container(config))):
         log.warning("not as in %s: %s", config.repeats, ", ".join(differing))
 
 

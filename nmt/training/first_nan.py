@@ -31,8 +31,5 @@ class _RaiseOnNan(TorchFunctionMode):
 
 
 def _has_nan(values: Any) -> bool:
-    return any(
-        leaf.is_floating_point() and bool(leaf.isnan().any())
-        for leaf in tree_leaves(values)
-        if isinstance(leaf, torch.Tensor)
-    )
+    tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+    return any(bool(tensor.isnan().any()) for tensor in tensors)

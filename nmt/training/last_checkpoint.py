@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytorch_lightning import Trainer
-from pytorch_lightning.callbacks import Checkpoint
+from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
 
 from nmt.config.diff import find_changes
 from nmt.runs.folder import LAST
@@ -30,28 +30,20 @@ class LastCheckpoint(Checkpoint):
         self.path = Path(dirpath) / LAST
         self.every_steps, self.every_minutes = every_steps, every_minutes
         self.requests = SignalRequests()
+        self.started = self.saved = time.monotonic()
         self.saved_for = Request.NOTHING  # obeyed before the next batch, when this one is logged
         self.seconds_before = 0.0  # of training in earlier processes
         self.metrics_before: dict[str, float] = {}
-        self.validating = self.interrupts_validation = False
         self.postponed = False  # True while the checkpoint of a validation waits for the end of the next step
         self.stops_with_step = False
         self.stopped_within_epoch = False
         self.had_stopped_early = False  # in the process that saved the checkpoint
         self.step_limit: int | None = None  # trainer.max_steps, while it is hidden from Lightning
 
-    def setup(self, trainer: Trainer, pl_module: TrainingModule, stage: str) -> None:
-        """Note the time and the handlers of signals."""
-        self.started = self.saved = time.monotonic()
-        self.requests.remember_handlers()
-
-    def teardown(self, trainer: Trainer, pl_module: TrainingModule, stage: str) -> None:
-        """Give signals back to the handlers before training."""
-        self.requests.restore_handlers()
-
     def on_train_start(self, trainer: Trainer, pl_module: TrainingModule) -> None:
         """Apply what was kept from Lightning while it restored its state, and listen to signals."""
-        self.step = self.saved_step = trainer.global_step
+        self.started = self.saved = time.monotonic()
+        self.saved_step = trainer.global_step
         if self.step_limit is not None:
             lightning.replace_step_limit(trainer, self.step_limit)
             self.step_limit = None
@@ -64,9 +56,9 @@ class LastCheckpoint(Checkpoint):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Save where it is due or requested; not before a validation, which Lightning would take for done."""
-        stepped, self.step = trainer.global_step > self.step, trainer.global_step
         self._stop_with_step(trainer)
-        if not stepped or lightning.validates_after_this_batch(trainer) or trainer.is_last_batch:
+        waits = lightning.accumulates_gradients(trainer) or lightning.validates_after_this_batch(trainer)
+        if waits or trainer.is_last_batch:
             return
         count = len(self.requests.pending)
         default = Request.SAVE if self._is_due(trainer) else Request.NOTHING
@@ -78,26 +70,22 @@ class LastCheckpoint(Checkpoint):
             del self.requests.pending[:count]
 
     def on_validation_start(self, trainer: Trainer, pl_module: TrainingModule) -> None:
-        """Start counting the batches of this validation."""
-        self.validating = not trainer.sanity_checking
+        """Forget the batches of an interrupted validation."""
         lightning.forget_interrupted_validation(trainer)
 
     def on_validation_batch_end(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Save on request and stop; a resumed run repeats the validation. Not where training ends anyway."""
-        if not self.validating or lightning.stops_early(trainer) or lightning.accumulates_gradients(trainer):
+        if not trainer.validating or lightning.stops_early(trainer) or lightning.accumulates_gradients(trainer):
             return
         count = len(self.requests.pending)
         if request := self.requests.highest(count, pl_module.device):
-            self.interrupts_validation = True
             self._save(trainer)
-            self.interrupts_validation = False
             del self.requests.pending[:count]
             self.requests.obey(request, trainer)
 
     def on_validation_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
         """Save, unless a later moment is the right one."""
-        if self.validating:
-            self.validating = False
+        if trainer.validating:
             self._stop_with_step(trainer)
             self.postponed = lightning.accumulates_gradients(trainer) or lightning.validates_by_the_clock(trainer)
             if not (self.postponed or _is_final_validation(trainer)):
@@ -123,9 +111,8 @@ class LastCheckpoint(Checkpoint):
         checkpoint["progress"] = {"seconds": seconds, "metrics": self.metrics_before | metrics}
         checkpoint["ended"] = lightning.stops_early(trainer)
         for logger in _csv_loggers(trainer):
-            checkpoint["validations"] = logger.validations()
-            checkpoint["rows"] = logger.count_until(lightning.logged_steps(checkpoint))
-        if self.interrupts_validation:
+            checkpoint |= logger.count(lightning.logged_steps(checkpoint))
+        if lightning.is_within_validation(trainer):
             lightning.repeat_validation_on_resume(checkpoint)
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: TrainingModule, checkpoint: dict[str, Any]) -> None:
@@ -134,11 +121,14 @@ class LastCheckpoint(Checkpoint):
         self.metrics_before = progress["metrics"]
         if lightning.epoch_is_finished(checkpoint):  # or Lightning, counting steps, would take the epoch for begun
             self.step_limit = lightning.replace_step_limit(trainer, -1)
-        for callback in trainer.early_stopping_callbacks:
-            lightning.apply_patience(checkpoint, callback)
+        for callback in trainer.early_stopping_callbacks:  # or Lightning would restore the former patience
+            checkpoint["callbacks"].get(callback.state_key, {})["patience"] = callback.patience
         folder = Path(trainer.ckpt_path).resolve().parent  # Lightning resolves links too
-        lightning.move_checkpoint_paths(checkpoint, folder)
-        if folder == self.path.resolve().parent:
+        is_own = folder == self.path.resolve().parent
+        writers = [one for one in trainer.checkpoint_callbacks if isinstance(one, ModelCheckpoint)]
+        folders = {one.state_key: one.dirpath for one in writers} if is_own else {}
+        lightning.move_checkpoint_paths(checkpoint, folder, folders)
+        if is_own:
             self.seconds_before = progress["seconds"]
             same_limits = not find_changes(checkpoint["nmt"]["config"], pl_module.record["config"])
             self.had_stopped_early = checkpoint.get("ended", False) and same_limits

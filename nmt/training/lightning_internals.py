@@ -5,12 +5,12 @@
 
 import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lightning_fabric.strategies.launchers.subprocess_script import _ChildProcessObserver
 from pytorch_lightning import Trainer
-from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.loggers import WandbLogger
 
 from nmt.errors import UserError
@@ -49,6 +49,12 @@ def validates_by_the_clock(trainer: Trainer) -> bool:
     return trainer._val_check_time_interval is not None
 
 
+def is_within_validation(trainer: Trainer) -> bool:
+    """Return whether a batch of a validation is in progress."""
+    counts = trainer.fit_loop.epoch_loop.val_loop.batch_progress.current
+    return trainer.validating and counts.ready > counts.completed
+
+
 def replace_step_limit(trainer: Trainer, steps: int) -> int:
     """Set trainer.max_steps inside the loop and return the limit before."""
     loop = trainer.fit_loop.epoch_loop
@@ -69,23 +75,28 @@ def count_epoch_as_unfinished(trainer: Trainer) -> None:
 
 def epoch_is_finished(checkpoint: dict[str, Any]) -> bool:
     """Return whether a checkpoint was saved between two epochs."""
-    return len(set(_loops(checkpoint)["epoch_progress"]["current"].values())) == 1
+    return len(set(checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"].values())) == 1
 
 
 def logged_steps(checkpoint: dict[str, Any]) -> int:
     """Return the last step that the loggers of a checkpoint's run have seen."""
-    return _loops(checkpoint)["epoch_loop.state_dict"]["_batches_that_stepped"]
+    return checkpoint["loops"]["fit_loop"]["epoch_loop.state_dict"]["_batches_that_stepped"]
 
 
 def repeat_validation_on_resume(checkpoint: dict[str, Any]) -> None:
     """Mark the validation as begun but not done, so that a resumed run validates before its next batch."""
-    progress = _loops(checkpoint)["epoch_loop.val_loop.batch_progress"]
+    progress = checkpoint["loops"]["fit_loop"]["epoch_loop.val_loop.batch_progress"]
     for counts in (progress["total"], progress["current"]):
         counts |= {"ready": 1, "started": 1, "processed": 0, "completed": 0}
 
 
-def move_checkpoint_paths(checkpoint: dict[str, Any], folder: Path) -> None:
-    """Point the states of ModelCheckpoint to `folder`, or a moved run would forget its best checkpoint.
+def move_checkpoint_paths(checkpoint: dict[str, Any], folder: Path, folders: Mapping[str, str]) -> None:
+    """Point the states of ModelCheckpoint to where checkpoints are now, or a moved run would forget its best one.
+
+    Args:
+        checkpoint: The loaded checkpoint.
+        folder: Where it lies.
+        folders: Where each ModelCheckpoint writes, by its state_key, if it is the same run.
 
     Raises:
         UserError: a state names a file outside its folder, which ModelCheckpoint would delete after a better score.
@@ -98,24 +109,13 @@ def move_checkpoint_paths(checkpoint: dict[str, Any], folder: Path) -> None:
                 f"the checkpoint to resume from names {path}, outside its folder {before}, which training could delete."
                 " Fix: init_from=CHECKPOINT starts from its weights alone"
             )
-        return str(folder / place)
+        return str(target / place)
 
-    for state in checkpoint["callbacks"].values():
+    for callback, state in checkpoint["callbacks"].items():
+        target = Path(folders.get(callback, folder))
         if before := state.get("dirpath"):
             state |= {key: move(state[key]) for key in CHECKPOINT_PATHS if state[key]}
             state["best_k_models"] = {move(path): score for path, score in state["best_k_models"].items()}
-
-
-def apply_patience(checkpoint: dict[str, Any], callback: EarlyStopping) -> None:
-    """Resume with the patience that is configured now; Lightning would restore the former one."""
-    if callback.state_key in checkpoint["callbacks"]:
-        checkpoint["callbacks"][callback.state_key]["patience"] = callback.patience
-
-
-def swap_averaged_weights(checkpoint: dict[str, Any]) -> None:
-    """Swap the mean of the weights and the weights, which WeightAveraging stored the wrong way round."""
-    mean, weights = "state_dict", "current_model_state"
-    checkpoint[mean], checkpoint[weights] = checkpoint[weights], checkpoint[mean]
 
 
 def stop_watching_ranks() -> None:
@@ -133,7 +133,3 @@ def silence_anonymous(logger: WandbLogger) -> None:
 def log_offline(logger: WandbLogger) -> None:
     """Let a logger whose run could not be opened open it offline."""
     logger._wandb_init["mode"] = "offline"
-
-
-def _loops(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    return checkpoint["loops"]["fit_loop"]

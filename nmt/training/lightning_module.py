@@ -1,6 +1,7 @@
 """The LightningModule, which trains whatever translator the configuration composed."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytorch_lightning
@@ -11,7 +12,7 @@ from torch.optim import Optimizer
 from nmt.data.batches import Batch
 from nmt.data.candidate_lists import Candidates
 from nmt.data.corpus_cache import PreparedCorpus
-from nmt.errors import ConfigurationError, UserError
+from nmt.errors import UserError
 from nmt.evaluation import perplexity
 from nmt.evaluation.bleu import corpus_bleu
 from nmt.model.loop import run_loop
@@ -29,14 +30,6 @@ LOSSES = ("train/loss", "train/penalty")  # per target piece; models without a p
 SCORES = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max"}  # of a validation, and what is better
 
 
-def check_loss(label_smoothing: float, normalize: str) -> None:
-    """Refuse settings of the loss that do not exist or lie out of range."""
-    if normalize not in ("words", "sentences", "sum"):
-        raise ConfigurationError(f"loss.normalize={normalize}: choose words, sentences or sum")
-    if not 0 <= label_smoothing < 1:
-        raise ConfigurationError(f"loss.label_smoothing={label_smoothing}: must be at least 0, and below 1")
-
-
 class UnreadStep(NamedTuple):
     """A step that the guard has not checked yet."""
 
@@ -49,16 +42,9 @@ class TrainingModule(pytorch_lightning.LightningModule):
     """Loss, optimizer, and validation by perplexity and by BLEU of a real search.
 
     Args:
-        model: the translator to train.
-        optimizer: makes the optimizer of parameters.
-        schedule: makes the learning-rate schedule of an optimizer, or None.
-        prepared: the corpus and its languages.
-        candidates: candidate lists of the target vocabulary, or None.
-        validation_search: how validation sentences are translated.
         label_smoothing: the probability that is spread over all words.
         normalize: the gradient is a mean over the `words` of a step (over all ranks) or over its `sentences` (as in
             the papers), or their `sum` (GroundHog).
-        guard: decides which steps are skipped.
         record: plain containers which make a checkpoint loadable alone: config and vocabularies.
     """
 
@@ -67,7 +53,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
         *,
         model: Translator,
         optimizer: Callable[..., Optimizer],
-        schedule: Callable[[Optimizer], Mapping[str, Any] | None],
+        schedule: Callable[[Optimizer], Any],
         prepared: PreparedCorpus,
         candidates: Candidates | None,
         validation_search: Search,
@@ -77,12 +63,11 @@ class TrainingModule(pytorch_lightning.LightningModule):
         record: Mapping[str, Any],
     ):
         super().__init__()
-        check_loss(label_smoothing, normalize)
         self.model = model
         self.make_optimizer, self.make_schedule = optimizer, schedule
         self.prepared, self.candidates, self.validation_search = prepared, candidates, validation_search
         self.label_smoothing, self.normalize = label_smoothing, normalize
-        self.guard, self.record = guard, dict(record)
+        self.guard, self.record = guard, record
         self.random_state: Tensor | None = None  # of the checkpoint that training resumes from
         self.random_state_of_gpu: Tensor | None = None
         self.changed_settings: set[str] = set()  # of the optimizer, since that checkpoint
@@ -143,7 +128,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
         references = [[lines[number] for number in numbers] for lines in self.prepared.valid_references()]
         bleu = corpus_bleu([texts[number] for number in numbers], references)
         scores = perplexity.compute_scores(sum_over_ranks(self.totals, self.device)) | {"bleu": bleu.score}
-        self.log_dict({f"valid/{name}": value for name, value in scores.items()}, prog_bar=True, rank_zero_only=False)
+        self.log_dict({f"valid/{name}": value for name, value in scores.items()}, prog_bar=True)
 
     def configure_optimizers(self) -> dict[str, Any]:
         """Make the optimizer and its schedule."""
@@ -174,16 +159,13 @@ class TrainingModule(pytorch_lightning.LightningModule):
         the next one is made.
         """
         step = UnreadStep(copy_to_cpu(values), self.trainer.global_step, self.batches)
-        if self._skips_on_gpu(optimizer):
+        # fused optimizers read found_inf, for the loss scaling of fp16
+        if self.device.type == "cuda" and getattr(optimizer, "_step_supports_amp_scaling", False):
             optimizer.found_inf = (~values[:2].isfinite()).any().float()
             self.read_last_step()
             self.unread = step
         elif not self._is_allowed(step):
             optimizer.zero_grad(set_to_none=True)
-
-    def _skips_on_gpu(self, optimizer: Optimizer) -> bool:
-        """Return whether the optimizer reads `found_inf`, as fused ones do for the loss scaling of fp16."""
-        return self.device.type == "cuda" and getattr(optimizer, "_step_supports_amp_scaling", False)
 
     def read_last_step(self) -> None:
         """Let the guard check the last step, if it has not done so yet."""
@@ -193,12 +175,8 @@ class TrainingModule(pytorch_lightning.LightningModule):
 
     def _is_allowed(self, step: UnreadStep) -> bool:
         loss, norm, *self.losses = step.read()
-        sentences: list[int] = []
-        if self.guard.is_unusual(loss, norm):
-            numbers = {number: 0 for batch in step.batches for number in batch.sentences.tolist()}
-            sentences = sorted(gather_from_ranks(numbers))
         try:
-            return self.guard.allows(loss, norm, step.number, sentences, writes=self.trainer.is_global_zero)
+            return self.guard.allows(loss, norm, step.number, partial(_find_sentences, step.batches))
         except NeverFiniteError as error:
             raise UserError(f"{error}. {self._explain_nan(step.batches[0])}") from error
 
@@ -245,14 +223,18 @@ class TrainingModule(pytorch_lightning.LightningModule):
             defaults = self.make_optimizer([nn.Parameter(torch.zeros(1))]).defaults
             settings = {name: value for name, value in defaults.items() if name in self.changed_settings}
             apply_settings(self.trainer, settings, had_schedule=self.had_schedule)
-        if self.trainer.is_global_zero:
-            self.guard.drop_reports_from(self.trainer.global_step)
+        self.guard.drop_reports_from(self.trainer.global_step)
         if self.random_state is not None:
             torch.set_rng_state(self.random_state)
         if self.random_state_of_gpu is not None and self.device.type == "cuda":
             torch.cuda.set_rng_state(self.random_state_of_gpu, self.device)
         if self.global_rank:  # because equal dropout in the shares of a batch would be one mask for all
             torch.manual_seed(torch.initial_seed() + 1_000_003 * self.global_rank + self.trainer.global_step)
+
+
+def _find_sentences(batches: list[Batch]) -> list[int]:
+    """Return the numbers of all ranks' sentences in batches."""
+    return sorted(gather_from_ranks({number: 0 for batch in batches for number in batch.sentences.tolist()}))
 
 
 def copy_to_cpu(values: Tensor) -> Callable[[], list[float]]:

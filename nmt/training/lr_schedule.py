@@ -1,6 +1,4 @@
-"""Learning-rate schedules, as Lightning takes them."""
-
-from typing import Any
+"""Learning-rate schedules; Lightning steps them once an epoch."""
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
@@ -8,7 +6,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from nmt.errors import ConfigurationError
 
 
-def halving(optimizer: Optimizer, *, after: int | None = None) -> dict[str, Any] | None:
+def halving(optimizer: Optimizer, *, after: int | None = None) -> LambdaLR | None:
     """Halve the learning rate after every epoch, from epoch `after` on; None: keep it.
 
     Luong 2015 §4.1 begins after 5 epochs, with dropout after 8.
@@ -17,7 +15,4 @@ def halving(optimizer: Optimizer, *, after: int | None = None) -> dict[str, Any]
         return None
     if not isinstance(after, int) or after < 0:
         raise ConfigurationError(f"schedule.after={after}: must be a number of epochs, or null for never")
-    return {
-        "scheduler": LambdaLR(optimizer, lambda epochs_done: 0.5 ** max(0, epochs_done - after + 1)),
-        "interval": "epoch",
-    }
+    return LambdaLR(optimizer, lambda epochs_done: 0.5 ** max(0, epochs_done - after + 1))

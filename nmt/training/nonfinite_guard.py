@@ -4,9 +4,12 @@ import json
 import logging
 import math
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.errors import ConfigurationError, UserError
 from nmt.system.files import write_text
@@ -40,33 +43,25 @@ class NonfiniteGuard:
         self.skipped = self.in_a_row = self.spikes = 0
         self.norms: deque[float] = deque(maxlen=WINDOW)
 
-    def is_unusual(self, loss: float, norm: float) -> bool:
-        """Return whether `allows` will write a report, for which it needs the batch's sentences."""
-        return not _are_finite(loss, norm) or self._is_spike(norm)
+    def allows(self, loss: float, norm: float, step: int, find_sentences: Callable[[], list[int]]) -> bool:
+        """Return whether the step may be taken, and report what is unusual.
 
-    def allows(self, loss: float, norm: float, step: int, sentences: list[int], *, writes: bool) -> bool:
-        """Return whether the step may be taken, and report what is unusual, on the rank that writes.
-
-        Loss and norm are those of all ranks, before clipping. Only an unusual step needs the numbers of its sentences.
+        Loss and norm are those of all ranks, before clipping. So all ranks call `find_sentences` for the same steps.
 
         Raises:
             NeverFiniteError: too many steps in a row were skipped, and none was taken before.
             UserError: too many steps in a row were skipped.
         """
-        if _are_finite(loss, norm):
+        if math.isfinite(loss) and math.isfinite(norm):
             self.in_a_row = 0
-            if self._is_spike(norm):
+            if len(self.norms) >= FEWEST and norm > self.spike * median(self.norms):
                 self.spikes += 1
-                if writes:
-                    self._report("gradient spike", step, loss, norm, sentences, logs=self.spikes <= LOGGED)
-                    if self.spikes == LOGGED:
-                        log.warning("further gradient spikes are written to %s only", self.path)
+                self._report("gradient spike", step, loss, norm, find_sentences(), logs=self.spikes <= LOGGED)
             self.norms.append(norm)
             return True
         self.skipped += 1
         self.in_a_row += 1
-        if writes:
-            self._report("step skipped", step, loss, norm, sentences, logs=True)
+        self._report("step skipped", step, loss, norm, find_sentences(), logs=True)
         if self.in_a_row < self.most_in_a_row:
             return False
         if not self.norms:
@@ -80,6 +75,7 @@ class NonfiniteGuard:
             "checkpoints hold the weights from before"
         )
 
+    @rank_zero_only
     def drop_reports_from(self, step: int) -> None:
         """Remove the reports on steps that a resumed run repeats."""
         if self.path.is_file():
@@ -96,22 +92,18 @@ class NonfiniteGuard:
         self.skipped, self.in_a_row, self.spikes = (state[name] for name in ("skipped", "in_a_row", "spikes"))
         self.norms = deque(state["norms"], maxlen=WINDOW)
 
-    def _is_spike(self, norm: float) -> bool:
-        return len(self.norms) >= FEWEST and norm > self.spike * median(self.norms)
-
+    @rank_zero_only
     def _report(self, event: str, step: int, loss: float, norm: float, sentences: list[int], *, logs: bool) -> None:
         if logs:
             usual = f", usually {median(self.norms):.3g}" if self.norms else ""
             log.warning(
                 "%s at step %d: loss %.4g, gradient norm %.4g%s; see %s", event, step, loss, norm, usual, self.path
             )
+            if self.spikes == LOGGED and event == "gradient spike":
+                log.warning("further gradient spikes are written to %s only", self.path)
         report = {"what": event, "step": step, "loss": _as_json(loss), "gradient_norm": _as_json(norm)}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(report | {"sentences": sentences}) + "\n")
-
-
-def _are_finite(*values: float) -> bool:
-    return all(map(math.isfinite, values))
 
 
 def _as_json(value: float) -> float | str:

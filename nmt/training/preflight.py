@@ -30,7 +30,7 @@ from nmt.system.files import check_writable
 from nmt.system.hardware import available_cores, has_bfloat16_products
 from nmt.system.hub import is_hub_name
 from nmt.training.lightning_internals import validates_by_the_clock
-from nmt.training.lightning_module import SCORES, check_loss
+from nmt.training.lightning_module import SCORES, TrainingModule
 from nmt.training.pretrained_vectors import check_vectors
 from nmt.training.pretraining import compose_stage
 from nmt.training.transfer import check_fresh, check_names
@@ -58,7 +58,7 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     """
     for group in ("callbacks", "logger"):
         _check_targets(group, config[group])
-    check_loss(**config.loss)
+    _check_loss(**config.loss)
     check_unknown(config.score_unknown, "score_unknown")
     _check_callbacks(config.callbacks)
     bleu_metric(**config.data.score)
@@ -69,12 +69,13 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     _check_start(config, checkpoint)
     check_rates(OmegaConf.to_container(config))
     check_languages(config.data)
-    _check_sizes(config.size)
+    if small := [f"size.{name}={size}" for name, size in config.size.items() if isinstance(size, int) and size < 1]:
+        raise ConfigurationError(f"{small[0]}: must be at least 1")
     model = _build_trial(config)
     if checkpoint is None:
         check_vectors(config.vectors, config.init_from, config.model.embedding_size)
         check_fresh(config.fresh, model)
-        if config.data.candidates or (config.score_test and config.score_unknown == "translate"):
+        if config.score_test and config.score_unknown == "translate":  # which would be refused after the training
             check_aligner()
         if config.pretraining is not None:  # because it would first be trained for hours
             stage = _build_trial(compose_stage(config.pretraining, overrides))
@@ -82,6 +83,13 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
         folder = Path(config.pretraining_folder)
         # because the run will leave a note there
         check_writable(folder, f"pretraining_folder={folder}", ". Fix: pretraining_folder=FOLDER")
+
+
+def _check_loss(label_smoothing: float, normalize: str) -> None:
+    if normalize not in ("words", "sentences", "sum"):
+        raise ConfigurationError(f"loss.normalize={normalize}: choose words, sentences or sum")
+    if not 0 <= label_smoothing < 1:
+        raise ConfigurationError(f"loss.label_smoothing={label_smoothing}: must be at least 0, and below 1")
 
 
 def list_places(config: DictConfig) -> list[Place]:
@@ -138,7 +146,7 @@ def _check_monitor(key: str, callback: DictConfig) -> None:
     if monitor not in SCORES:
         raise ConfigurationError(
             f"{key}.monitor={monitor}: choose {', '.join(SCORES)}, or add what a callback of yours logs to SCORES "
-            f"in {check_loss.__module__}"
+            f"in {TrainingModule.__module__}"
         )
     if mode != (best := SCORES[monitor]):
         better = {"min": "lower", "max": "higher"}[best]
@@ -217,12 +225,6 @@ def _check_start(config: DictConfig, checkpoint: str | None) -> None:
         load_checkpoint(locate_checkpoint(Path(str(config.init_from)))[1])
     except UserError as error:
         raise UserError("init_from=" + f"{error}".removeprefix("run=")) from error
-
-
-def _check_sizes(sizes: DictConfig) -> None:
-    for name, size in sizes.items():
-        if isinstance(size, int) and size < 1:
-            raise ConfigurationError(f"size.{name}={size}: must be at least 1")
 
 
 def _build_trial(config: DictConfig) -> Translator:

@@ -134,13 +134,9 @@ def stage_overrides(pretraining: DictConfig, overrides: Sequence[str]) -> tuple[
     """Return the run's overrides that its stage inherits, and the stage's own."""
     experiment = [f"experiment={pretraining.experiment}"] if pretraining.get("experiment") else []
     dropped = {*NOT_INHERITED, *pretraining.get("without", ()), *(["experiment"] if experiment else [])}
-    inherited = [override for override in overrides if _group(override) not in dropped]
+    # by group: attention of attention=dot, ~attention/window and attention.score.bias=true
+    inherited = [override for override in overrides if re.split(r"[=./@]", override.lstrip("+~"))[0] not in dropped]
     return (*experiment, *inherited, *pretraining.get("overrides", ()))
-
-
-def _group(override: str) -> str:
-    """Return `attention` for attention=dot, ~attention/window and attention.score.bias=true."""
-    return re.split(r"[=./@]", override.lstrip("+~"))[0]
 
 
 def _choices(overrides: Sequence[str]) -> Mapping[str, str]:

@@ -22,12 +22,12 @@ from nmt.config.explain import explain_with_log
 from nmt.config.overrides import quote_value
 from nmt.runs.folder import CANDIDATES, SUMMARY, has_checkpoint, read_summary
 from nmt.runs.job import IS_JOB
+from nmt.runs.resume import EarlierTraining
 from nmt.runs.training_folder import keep_composition
 from nmt.system.files import write_json, write_text
 from nmt.system.signals import END_SIGNALS, raise_on_signals
 from nmt.system.slurm import TIME_WARNING, job_number, requeue, warning_signals
 from nmt.training.lightning_module import TrainingModule
-from nmt.training.resume import EarlierTraining
 
 log = logging.getLogger(__name__)
 
@@ -134,13 +134,8 @@ def _finish(summary: RunSummary, earlier: EarlierTraining, sweep: Path | None, *
         command, key, place = "the same command", "hydra.run.dir", folder
         if sweep:  # because the user typed the sweep's command, not the job's
             command, key, place = SWEEP_AGAIN, "hydra.sweep.dir", sweep
-        log.info("to resume: %s, with %s%s", command, _folder_argument(key, place), resume)
-
-
-def _folder_argument(key: str, folder: Path) -> str:
-    """Return KEY=FOLDER, quoted for Hydra and for the shell where it has to be."""
-    is_plain = re.fullmatch(r"[-\w./:]+", str(folder))
-    return shlex.quote(f"{key}={folder if is_plain else quote_value(folder)}")
+        value = place if re.fullmatch(r"[-\w./:]+", str(place)) else quote_value(place)
+        log.info("to resume: %s, with %s%s", command, shlex.quote(f"{key}={value}"), resume)
 
 
 def _exit_status(error: BaseException | None) -> int | None:
@@ -155,10 +150,10 @@ def _exit_status(error: BaseException | None) -> int | None:
 
 
 def _close(loggers: list[Logger], exit_code: int) -> None:
+    """End the runs of W&B, because an open one would swallow the next job's."""
     for logger in loggers:
-        logger.finalize("success" if exit_code == 0 else "failed")
-        if isinstance(logger, WandbLogger) and rank_zero_only.rank == 0:
-            try:  # because an open run of W&B would swallow the next job's
+        if isinstance(logger, WandbLogger):
+            try:
                 logger.experiment.finish(exit_code=exit_code)
             except TimeoutError:
                 command = f"wandb sync --include-online {logger.save_dir}/wandb/run-*"

@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 from types import FrameType
@@ -40,22 +39,15 @@ class SignalRequests:
     def __init__(self):
         self.pending: list[Request] = []  # a handler may append at any moment, also while others are answered
         self.end_signal = signal.SIGTERM
-        self.handlers_before: dict[int, Any] = {}
-
-    def remember_handlers(self) -> None:
-        """Note the handlers before Lightning installs its own."""
-        self.handlers_before = current_handlers(*SIGNALS)
+        self.submitit: Any = None  # submitit's handler, which requeues the job, if submitit started this process
 
     def listen(self) -> None:
-        """Install handlers that note a request."""
-        for number in self.handlers_before:
+        """Install handlers that note a request; Lightning restores those before when training ends."""
+        before = current_handlers(*SIGNALS)
+        if callable(before.get(SUBMITIT)):
+            self.submitit = before[SUBMITIT]
+        for number in before:
             signal.signal(number, self._receive)
-
-    def restore_handlers(self) -> None:
-        """Install the remembered handlers again."""
-        for number, handler in self.handlers_before.items():
-            signal.signal(number, handler)
-        self.handlers_before = {}
 
     def highest(self, count: int, device: torch.device, default: Request = Request.NOTHING) -> Request:
         """Return the highest of all ranks' first `count` requests."""
@@ -78,17 +70,12 @@ class SignalRequests:
         if number in END_SIGNALS:
             self.end_signal = number
         requests = {signal.SIGINT: Request.INTERRUPT} | dict.fromkeys(END_SIGNALS, Request.TERMINATE)
-        default = Request.REQUEUE if self._submitit_handler() or in_slurm() else Request.SAVE
+        default = Request.REQUEUE if self.submitit or in_slurm() else Request.SAVE
         self.pending.append(requests.get(number, default))
 
     def _requeue(self, is_first_rank: bool) -> None:
-        if handler := self._submitit_handler():
+        if self.submitit:
             with suppress(SystemExit):
-                handler(SUBMITIT, None)
+                self.submitit(SUBMITIT, None)
         elif is_first_rank and IS_JOB not in os.environ:  # or the sweep requeues, when all its jobs have saved
             requeue()
-
-    def _submitit_handler(self) -> Callable[[int, FrameType | None], Any] | None:
-        """Return submitit's handler, which requeues the job, if submitit started this process."""
-        handler = self.handlers_before.get(SUBMITIT)
-        return handler if callable(handler) else None

@@ -11,13 +11,16 @@ class SparseAdam(Adam):
     torch.optim.SparseAdam does the same for them, but refuses dense gradients.
     """
 
+    def __init__(self, parameters, **settings):
+        super().__init__(parameters, **settings)
+        for name in ("weight_decay", "amsgrad", "maximize"):
+            if self.defaults[name]:
+                raise ValueError(f"{name}={self.defaults[name]}: not made for sparse gradients. Fix: leave it out")
+
     @torch.no_grad()
     def step(self, closure=None):
         """Update all parameters; return what the closure returns."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = torch.enable_grad()(closure)() if closure else None
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None and parameter.grad.is_sparse:

@@ -14,11 +14,9 @@ from nmt.training.distributed import gather_from_ranks
 
 log = logging.getLogger(__name__)
 
-SECONDS = 15.0  # between two signs of life
 MISSED = 2  # in a row, after which a rank is named
 
-Address = tuple[str, int]
-Ranks = Mapping[int, tuple[Address, int]]  # address and process of each
+Ranks = Mapping[int, tuple[tuple[str, int], int]]  # address and process of each
 
 
 class StoppedRanks(Callback):
@@ -28,7 +26,7 @@ class StoppedRanks(Callback):
     of half an hour cannot be as short, because a rank may be slow and healthy.
     """
 
-    def __init__(self, seconds: float = SECONDS):
+    def __init__(self, seconds: float = 15.0):  # between two signs of life
         self.seconds = seconds
         self.ended = threading.Event()
 
@@ -58,7 +56,13 @@ class StoppedRanks(Callback):
             silent = {other for other, times in missed.items() if times >= MISSED}
             if rank == min(neighbours - silent):
                 for other in sorted(silent - warned):
-                    _warn(other, ranks)
+                    (host, _), process = ranks[other]
+                    log.warning(
+                        "rank %d does not answer, and the others wait for it: its process %d on %s is stopped, or that "
+                        "host is lost. Fix: kill -CONT %d there continues it; kill -KILL %d ends the run, and the same "
+                        "command resumes it",
+                        *(other, process, host, process, process),
+                    )
             warned |= silent
         endpoint.close()
 
@@ -82,12 +86,3 @@ def _listen(endpoint: socket.socket, seconds: float) -> set[int]:
         with suppress(OSError, ValueError):  # nothing came, or something foreign
             heard.add(int(endpoint.recv(20)))
     return heard
-
-
-def _warn(rank: int, ranks: Ranks) -> None:
-    (host, _), process = ranks[rank]
-    log.warning(
-        "rank %d does not answer, and the others wait for it: its process %d on %s is stopped, or that host is lost. "
-        "Fix: kill -CONT %d there continues it; kill -KILL %d ends the run, and the same command resumes it",
-        *(rank, process, host, process, process),
-    )

@@ -22,7 +22,7 @@ class Transfer(NamedTuple):
 
 
 def initialize_from(
-    path: str, model: nn.Module, languages: Sides, fresh: Sequence[str], user_dir: str | None = None
+    path: str, model: nn.Module, languages: Sides, fresh: Sequence[str], user_dir: str | None
 ) -> dict[str, object]:
     """Give `model` the weights of a run with the same vocabularies.
 
@@ -100,7 +100,7 @@ def _check_tied(
     names_of: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names_of.setdefault(id(parameter), []).append(name)
-    for names in [names for names in names_of.values() if len(names) > 1]:
+    for names in names_of.values():
         together = " and ".join(names)
         if 0 < len(set(names) & set(new)) < len(names):
             raise ConfigurationError(

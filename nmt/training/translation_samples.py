@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from pytorch_lightning import Callback, Trainer
-from pytorch_lightning.loggers import Logger, WandbLogger
+from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 
 from nmt.data.batches import Batch
 from nmt.data.parallel_text import SIDES
@@ -18,7 +18,7 @@ from nmt.search.beam import Hypothesis
 from nmt.search.forced_decoding import add_traces
 from nmt.system.files import write_json
 from nmt.training.csv_logger import CsvLogger
-from nmt.training.distributed import gather_from_ranks, highest
+from nmt.training.distributed import gather_from_ranks
 from nmt.training.lightning_internals import logged_step
 from nmt.training.lightning_module import TrainingModule
 from nmt.translate.layers import Layer, to_layers
@@ -46,10 +46,6 @@ class TranslationSamples(Callback):
         self.count, self.traced = count, traced
         self.hypotheses: dict[int, Hypothesis] = {}  # with traces, of this rank and the last validation
 
-    def on_validation_epoch_start(self, trainer: Trainer, pl_module: TrainingModule) -> None:
-        """Forget the hypotheses of the validation before."""
-        self.hypotheses = {}
-
     def on_validation_batch_end(
         self, trainer: Trainer, pl_module: TrainingModule, outputs: Any, batch: Batch, batch_idx: int, *others: Any
     ) -> None:
@@ -65,14 +61,11 @@ class TranslationSamples(Callback):
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:
         """Gather the sentences from all ranks and give them to the loggers of the first, before the scores."""
-        if trainer.sanity_checking:
+        writers = [(logger, write) for logger in trainer.loggers if (write := _writer_for(logger))]
+        if trainer.sanity_checking or not writers:
             return
-        loggers = trainer.loggers if trainer.is_global_zero else ()  # other ranks have dummies that accept anything
-        writers = [(logger, write) for logger in loggers if (write := _writer_for(logger))]
-        if not highest(len(writers), pl_module.device):
-            return
-        samples = gather_from_ranks(self._samples(pl_module))
-        for logger, write in writers:
+        samples, self.hypotheses = gather_from_ranks(self._samples(pl_module)), {}
+        for logger, write in writers if trainer.is_global_zero else ():
             write(logger, [samples[number] for number in sorted(samples)], logged_step(trainer))  # as its scores
 
     def _samples(self, module: TrainingModule) -> dict[int, Sample]:
@@ -100,7 +93,7 @@ def _writer_for(logger: Logger) -> Callable[[Logger, list[Sample], int], None] |
         return _write_beside_metrics
     if isinstance(logger, WandbLogger):
         return _write_to_wandb
-    return _write_to_tensorboard if hasattr(logger.experiment, "add_image") else None
+    return _write_to_tensorboard if isinstance(logger, TensorBoardLogger) else None
 
 
 def _write_beside_metrics(logger: CsvLogger, samples: list[Sample], step: int) -> None:

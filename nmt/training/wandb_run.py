@@ -3,9 +3,11 @@
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
@@ -13,12 +15,16 @@ from pytorch_lightning.loggers import WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 
 from nmt.data.datamodule import TranslationData
+from nmt.data.parallel_text import SIDES
 from nmt.errors import ConfigurationError, UserError, first_line
 from nmt.runs.folder import SCORES as SCORES_FILE
 from nmt.system.files import check_writable
 from nmt.training.lightning_internals import log_offline, silence_anonymous
 from nmt.training.lightning_module import SCORES
-from nmt.training.wandb_artifacts import log_artifacts
+from nmt.training.wandb_internals import log_input
+
+if TYPE_CHECKING:
+    from wandb import Artifact, Run
 
 log = logging.getLogger(__name__)
 
@@ -51,25 +57,27 @@ class WandbRun(WandbLogger):
         self.artifacts = artifacts
 
     @rank_zero_only
-    def begin(self, folder: Path) -> None:
-        """Open the run, with its files in the run's folder; log the address of its page, and say how W&B shows it."""
-        for name, value in ENVIRONMENT.items():
+    def log_hyperparams(self, params: Any) -> None:
+        """Open the run, with its files in the run's folder; log its settings, and say how W&B shows its scores."""
+        folders = {name: str(Path(self.save_dir, "wandb", place).absolute()) for name, place in DIRECTORIES.items()}
+        for name, value in (ENVIRONMENT | folders).items():
             os.environ.setdefault(name, value)
-        for name, place in DIRECTORIES.items():  # because a container of another user cannot write in HOME
-            os.environ.setdefault(name, str((folder / "wandb" / place).absolute()))
-        self._open()
+        run = self._open()
+        super().log_hyperparams(params)
         for name, better in SCORES.items():
-            self.experiment.define_metric(name, step_metric="trainer/global_step", summary=better)
-        self.experiment.config.update({"choices": _list_choices()}, allow_val_change=True)
-        if address := self.experiment.url:
-            log.info("W&B: %s", address)
+            run.define_metric(name, step_metric="trainer/global_step", summary=better)
+        choices = OmegaConf.to_container(HydraConfig.get().runtime.choices)  # the settings do not name them
+        choices = {group: choice for group, choice in choices.items() if not group.startswith("hydra/")}
+        run.config.update({"choices": choices}, allow_val_change=True)
+        if run.url:
+            log.info("W&B: %s", run.url)
 
-    def _open(self) -> None:
+    def _open(self) -> "Run":
         import wandb
         from wandb.errors import CommError, UsageError
 
         try:
-            assert self.experiment is not None
+            return self.experiment
         except CommError as error:
             place = f"{self.save_dir}/wandb/offline-run-*"
             log.warning(
@@ -80,6 +88,7 @@ class WandbRun(WandbLogger):
             wandb.teardown()  # because W&B's process would say that the run is open already
             os.environ.pop("WANDB_SERVICE", None)  # which names such a process of the program that started this one
             log_offline(self)
+            return self.experiment
         except UsageError as error:
             reason = first_line(error).rstrip(".")
             raise UserError(f"logger=wandb: {reason}. Fix: correct this, or give logger=local") from error
@@ -91,17 +100,46 @@ class WandbRun(WandbLogger):
         values |= {"best_step": best.get("step"), "best_score": best.get("score")}
         for file in sorted(folder.glob(f"*/{SCORES_FILE}")):
             scores = json.loads(file.read_text(encoding="utf-8"))["scores"]
-            values |= {f"{file.parent.name}/{name}": _to_number(score) for name, score in scores.items()}
+            values |= {
+                f"{file.parent.name}/{name}": score["score"] if isinstance(score, dict) else score
+                for name, score in scores.items()
+            }
         self.experiment.summary.update(values)
         if self.artifacts != "none":
             log_artifacts(self.experiment, folder, best, data, with_text=self.artifacts == "text")
 
 
-def _list_choices() -> dict[str, Any]:
-    """Return the choice of each group, because the configuration holds only the settings that a choice brings."""
-    choices = OmegaConf.to_container(HydraConfig.get().runtime.choices)
-    return {group: choice for group, choice in choices.items() if not group.startswith("hydra/")}
+def log_artifacts(run: "Run", folder: Path, best: Mapping[str, Any], data: TranslationData, *, with_text: bool) -> None:
+    """Log the data as an input of a run and the best checkpoint as its output; a failure is a warning.
+
+    `best` is the entry of the run's summary, empty if no checkpoint was kept. The data are digests, one version for all
+    runs on the same data; with text, also the preprocessed training and validation text.
+    """
+    try:
+        from wandb import Artifact
+
+        dataset = Artifact(f"data-{re.sub(r'[^a-zA-Z0-9_.-]', '-', data.name)}", "dataset")
+        with dataset.new_file("data.json") as file:
+            json.dump(data.prepare().training_identity, file, indent=1, sort_keys=True)
+        if with_text:
+            _add_text(dataset, data)
+        log_input(run, dataset)
+        if best:
+            model = Artifact(f"model-{run.id}", "model", metadata=dict(best))
+            path = folder / best["checkpoint"]
+            model.add_file(str(path), path.name, policy="immutable")  # a reference, because a copy takes space
+            run.log_artifact(model, aliases=["latest", "best"])
+    except Exception as error:  # because W&B must not fail a run that is trained
+        log.warning("logger.wandb.artifacts: not all artifacts were logged (%s)", first_line(error))
 
 
-def _to_number(score: Any) -> float:
-    return score["score"] if isinstance(score, Mapping) else score
+def _add_text(artifact: "Artifact", data: TranslationData) -> None:
+    """Add the preprocessed training and validation text, a line a sentence."""
+    with ExitStack() as files:
+        sides = [files.enter_context(artifact.new_file(f"train.{side}.txt", encoding="utf-8")) for side in SIDES]
+        for pair in data.training_words():
+            for file, words in zip(sides, pair, strict=True):
+                file.write(f"{words}\n")
+    for side in SIDES:
+        with artifact.new_file(f"valid.{side}.txt", encoding="utf-8") as file:
+            file.writelines(f"{words}\n" for words in data.prepare().words("valid", side))

@@ -7,7 +7,7 @@ from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import WeightAveraging
 from torch import Tensor
 
-from nmt.training.lightning_internals import swap_averaged_weights
+from nmt.training.lightning_internals import is_within_validation
 
 
 class MovingAverage(WeightAveraging):
@@ -17,23 +17,12 @@ class MovingAverage(WeightAveraging):
     them the wrong way round, and at the end the weights would be lost before they are saved.
     """
 
-    is_swapped = False
-
-    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Swap the mean in."""
-        super().on_validation_epoch_start(trainer, pl_module)
-        self.is_swapped = True
-
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Swap the weights back in."""
-        super().on_validation_epoch_end(trainer, pl_module)
-        self.is_swapped = False
-
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Store the mean as the model, and the weights beside it."""
         super().on_save_checkpoint(trainer, pl_module, checkpoint)
-        if self.is_swapped:
-            swap_averaged_weights(checkpoint)
+        if is_within_validation(trainer):  # where Lightning has swapped the two
+            mean, weights = checkpoint["current_model_state"], checkpoint["state_dict"]
+            checkpoint |= {"state_dict": mean, "current_model_state": weights}
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the weights, because the mean is in the checkpoints."""

@@ -53,13 +53,11 @@ def test_a_missing_aligner_is_one_line_that_names_the_package(capfd, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("needing", ["data/candidates=lists", "score_test=true score_unknown=translate"])
-def test_training_without_the_aligner_it_needs_is_refused_before_data_are_prepared(
-    capfd, monkeypatch, tmp_path, needing
-):
+def test_a_run_whose_score_needs_a_missing_aligner_is_refused_before_its_training(capfd, monkeypatch, tmp_path):
     monkeypatch.setattr("nmt.data.aligner.is_importable", lambda module: False)
     places = (f"data.cache={tmp_path}/cache", f"hydra.run.dir={tmp_path}/run")
-    status, stderr = answer("train", "size=tiny", *needing.split(), *places, capture=capfd, monkeypatch=monkeypatch)
+    scored = ("score_test=true", "score_unknown=translate")
+    status, stderr = answer("train", "size=tiny", *scored, *places, capture=capfd, monkeypatch=monkeypatch)
     assert (status, stderr.splitlines()[-1][:17]) == (1, "error: no aligner")
     assert not (tmp_path / "cache").exists()
 

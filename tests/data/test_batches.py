@@ -6,6 +6,8 @@ from itertools import chain
 import numpy as np
 import pytest
 import torch
+from compositions import configured
+from hydra.utils import instantiate
 from random_batches import batch_of, random_rows, text_of
 
 from nmt.data import batch_plan
@@ -49,6 +51,32 @@ def test_each_epoch_has_each_sentence_once_in_an_order_of_seed_and_epoch(plan):
         assert sorted(chain.from_iterable(epochs[-1])) == list(range(205))
         assert len(first) == len(epochs[-1])
     assert epochs[0] != epochs[1]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=["pools", "whole", "tokens"])
+def test_the_next_epoch_has_other_batches_and_not_only_another_order(plan):
+    one, epochs = loader(plan), []
+    for epoch in range(2):
+        one.set_epoch(epoch)
+        epochs.append({frozenset(sentences) for sentences in order(one)})
+    assert epochs[0] != epochs[1]
+
+
+@pytest.mark.parametrize("plan", PLANS[1:], ids=["whole", "tokens"])
+def test_batches_of_a_sorted_corpus_do_not_come_from_short_to_long(plan):
+    steps = [batch.target_input.shape[0] for batch in loader(plan)]
+    assert (np.diff(steps) < 0).any()
+
+
+def test_training_batches_are_drawn_anew_each_epoch_and_validation_batches_are_not(tmp_path):
+    sizes = ("data.batches.size=4", "data.valid_batches.size=4", "data.train.count=60", "data.valid.count=20")
+    data = instantiate(configured(*sizes, f"data.cache={tmp_path}").data)
+    for batches, is_drawn in ((data.train_dataloader(), True), (data.val_dataloader(), False)):
+        epochs = []
+        for epoch in range(2):
+            batches.set_epoch(epoch)
+            epochs.append(order(batches))
+        assert (epochs[0] != epochs[1]) == is_drawn
 
 
 def test_pool_puts_sentences_of_similar_length_into_a_batch():

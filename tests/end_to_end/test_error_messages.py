@@ -74,6 +74,7 @@ MISTAKES = {
     "data.vocabulary.kind=unigrams": r"data.vocabulary.kind=unigrams: unknown kind \(did you mean unigram\?\). Fix: ch",
     "data.vocabulary.size=2": "data.vocabulary.size=2: must be above 4",
     "data.score.tokenize=moses": "tokenize=moses: no such tokenizer. Fix: choose none, ",
+    "optimizer=sparse_adam +optimizer.weight_decay=0.1": "optimizer: weight_decay=0.1: not made for sparse gradients.",
     "loss.label_smoothing=2": "loss.label_smoothing=2: must be at least 0, and below 1",
     "loss.normalize=word": "loss.normalize=word: choose words, sentences or sum",
     "score_test=true data.tests.news.source=tpyo.en data.tests.news.target=x data.test=news data=text "

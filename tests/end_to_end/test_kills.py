@@ -115,7 +115,7 @@ from nmt.training import last_checkpoint
 
 def at_the_second(hook, then):
     def hooked(self, trainer, module, *rest):
-        now = self.validating and trainer.global_step == 14
+        now = trainer.validating and trainer.global_step == 14
         if now and then == signal.SIGTERM:
             self.requests._receive(then, None)
         hook(self, trainer, module, *rest)

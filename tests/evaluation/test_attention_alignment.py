@@ -91,6 +91,12 @@ def test_target_word_of_two_model_words_gets_the_mean_over_letters():
     np.testing.assert_allclose(to_whitespace_words(weights, np.eye(2), target), [[0.3, 0.7], [0.5, 0.5]])
 
 
+def test_a_word_without_letters_gets_no_attention():
+    target = np.array([[3.0, 0.0, 0.0], [0.0, 0.0, 2.0]])  # normalization left nothing of the second word
+    weights = np.array([[0.7, 0.3], [0.2, 0.8]])
+    np.testing.assert_allclose(to_whitespace_words(weights, np.eye(2), target), [[0.7, 0.3], [0, 0], [0.2, 0.8]])
+
+
 def test_source_words_that_are_one_model_word_share_its_weight():
     source = np.array([[2.0, 6.0], [0.0, 1.0]])  # as if normalization removed a space
     np.testing.assert_allclose(to_whitespace_words(np.array([[0.4, 0.6]]), source, np.eye(1)), [[0.1, 0.9]])

@@ -171,21 +171,7 @@ def test_resampled_test_sets_have_the_same_size():
     drawn = draws(7, 50, seed=1)
     assert drawn.shape == (50, 7)
     assert (drawn.sum(1) == 7).all()
-    assert drawn.mean() == 1
-
-
-def test_randomization_agrees_with_enumeration_of_all_swaps():
-    references, first, second = texts(6, 0.3, 0.1, seed=5)
-    observed = abs(corpus_bleu(second, references).score - corpus_bleu(first, references).score)
-    distances = []
-    for swaps in product((False, True), repeat=6):
-        mixed = [b if swap else a for a, b, swap in zip(first, second, swaps, strict=True)]
-        rest = [a if swap else b for a, b, swap in zip(first, second, swaps, strict=True)]
-        distances.append(abs(corpus_bleu(mixed, references).score - corpus_bleu(rest, references).score))
-    exact = mean(value >= observed - 1e-9 for value in distances)
-    p = randomization_p(statistics_of(first, references), statistics_of(second, references), 20_000, seed=0)
-    assert 0.05 < exact < 0.95
-    assert p == pytest.approx(exact, abs=0.02)
+    assert drawn.var() == pytest.approx(6 / 7, rel=0.25)  # of a binomial count: 7 · 1/7 · 6/7
 
 
 def test_bootstrap_counts_both_sides_and_equal_distances():

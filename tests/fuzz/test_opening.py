@@ -25,9 +25,9 @@ from nmt.data.datamodule import TranslationData
 from nmt.errors import UserError, user_folders
 from nmt.launch.process_launcher import _has_other_settings
 from nmt.runs.checkpoint_file import load_checkpoint
+from nmt.runs.resume import find_earlier_training
 from nmt.runs.trained_model import TrainedRun
 from nmt.training.experiment import _warn_of_changes
-from nmt.training.resume import find_earlier_training
 from nmt.web.served_run import describe_parts
 
 SECRET = "c0ffee" + "0" * 34

@@ -216,7 +216,9 @@ def reference_readout(model, step, word):
     if kind == "DeepOutput":
         return decoders.deep_output(step.state, word, step.context, W_l=W_state, W_p=W_word, W_c=W_context, b=b)
     matrices = {"U_o": W_state, "V_o": W_word, "C_o": W_context, "W_o": readout.projection.weight}
-    return decoders.maxout(step.previous_state, word, step.context, **matrices, b=b)
+    reads_current = getattr(model.decoder, "readout_state", "previous") == "current"
+    state = step.state if reads_current else step.previous_state
+    return decoders.maxout(state, word, step.context, **matrices, b=b)
 
 
 def run_reference(model, source, target, links):
@@ -293,6 +295,7 @@ MECHANISMS = (
 )
 COMPOSITIONS = [
     *((f"decoder={decoder}",) for decoder in ("bahdanau", "feedback", "conditional")),
+    ("decoder=bahdanau", "decoder.readout_state=current"),
     *((f"attention={name}",) for name in ("dot", "general", "general_scaled", "concat", "location")),
     *((f"decoder={decoder}", "attention=none") for decoder in ("bahdanau", "feedback", "conditional")),
     *((*LUONG, "attention=none", f"decoder.input_feeding={feeding}") for feeding in ("false", "true")),

@@ -5,6 +5,7 @@ import torch
 from compositions import composed, configured
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
+from random_batches import batch_of
 from torch import nn
 
 
@@ -109,6 +110,45 @@ def test_dropout_is_active_in_training_and_absent_in_evaluation():
     model.train()
     first, second = (model.encode(words, lengths).annotations for _ in range(2))
     assert not torch.isclose(first, second).all()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "place"),
+    [
+        (("decoder=conditional",), "decoder.readout.dropout"),
+        (("decoder=bahdanau",), "decoder.readout.dropout"),
+        (("decoder=luong", "encoder=lstm"), "decoder.readout.dropout"),
+        ((), "encoder.annotation_dropout"),
+    ],
+)
+def test_each_dropout_changes_the_loss_by_itself(overrides, place):
+    model, batch = composed(*overrides, "dropout=0.0").double().train(), batch_of([[5, 6, 7]], [[8, 9]])
+    plain = model.loss(batch).objective
+    model.get_submodule(place).p = 0.5
+    first, second = model.loss(batch).objective, model.loss(batch).objective
+    assert not torch.isclose(first, plain)
+    assert not torch.isclose(first, second)
+
+
+def test_dropout_acts_on_the_embeddings_of_target_words_too():
+    model = composed("dropout=0.0").train()
+    model.embedding_dropout.p = 0.5
+    words = model.unroll(batch_of([[5] * 20], [[6] * 20])).words
+    assert (words == 0).float().mean().item() == pytest.approx(0.5, abs=0.15)
+
+
+def test_dropout_acts_between_the_layers_of_luongs_decoder():
+    parts = ("decoder=luong", "encoder=lstm", "size.layers=2", "attention=none", "decoder.input_feeding=false")
+    model = composed(*parts, "decoder.dropout=1.0")
+    bound, state = model.begin(model.encode(torch.tensor([[5, 6, 7]]), torch.tensor([3])))
+
+    def top(word):
+        inputs = model.decoder.prepare(model.target_embedding(torch.tensor([word])))
+        return model.decoder.step(inputs, state, bound)[0].state
+
+    assert not torch.isclose(top(5), top(6)).all()
+    model.decoder.train()
+    torch.testing.assert_close(top(5), top(6))
 
 
 def test_dropout_acts_on_the_vector_that_luong_feeds_back():

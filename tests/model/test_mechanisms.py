@@ -7,6 +7,7 @@ from random_batches import batch_of, random_rows
 from torch import nn
 
 from nmt.model.attention.score import Additive
+from nmt.model.decoder.context_gate import ContextGate
 from nmt.runs.trained_model import build_model
 from nmt.search.beam import beam_search
 from nmt.search.settings import Search
@@ -45,12 +46,18 @@ def assert_other_loss(first, second):
     assert not torch.isclose(first.loss(BATCH).objective, second.loss(BATCH).objective, rtol=1e-9, atol=0.0)
 
 
+# of their own, beside those of a score
+WITHOUT_PARAMETERS = ("additive", "concat", "dot", "general", "general_scaled", "location", "local_m", "temporal")
+WITHOUT_PARAMETERS += ("sparsemax",)
+
+
 @pytest.mark.parametrize("mechanism", [*ATTENTIONS, "memory=buffer"])
 def test_a_mechanism_adds_parameters_and_keeps_the_names_of_the_plain_model(mechanism):
     _, _, missing = plain_and_extended(mechanism, "attention/score=additive", "attention/weights=softmax")
     parts = ("covered", "coverage", "window", "history", "writing")
     owners = ("decoder.memory", *(f"attention.{part}" for part in parts))
     assert all(any(f"{owner}." in name for owner in owners) for name in missing)
+    assert bool(missing) == (mechanism.removeprefix("attention=") not in WITHOUT_PARAMETERS)
 
 
 @pytest.mark.parametrize("coverage", COVERAGES)
@@ -70,12 +77,6 @@ def test_the_scaled_general_score_is_divided_by_the_root_of_the_query_size():
     with torch.no_grad():
         plain.decoder.attention.score.key.weight /= 4
     assert_same_loss(plain, scaled)
-
-
-def test_linguistic_coverage_sums_to_the_number_of_steps():
-    coverage = trace_of(composed("attention=coverage_linguistic"))["coverage"]
-    for step, covered in enumerate(coverage, start=1):
-        torch.testing.assert_close(covered.sum((1, 2)), torch.full((4,), float(step)))
 
 
 def test_linguistic_coverage_equals_a_fertility_of_one():
@@ -214,18 +215,6 @@ def test_the_weights_of_a_memory_sum_to_one(shared):
     assert ((trace["memory_gate"] > 0) & (trace["memory_gate"] < 1)).all()
 
 
-def test_reading_a_memory_of_one_cell_returns_the_cell():
-    model = composed("decoder=feedback", "memory=buffer", "memory.cells=1")
-    encoded = model.encode(BATCH.source, BATCH.source_lengths)
-    _, state = model.decoder.memory.bind(encoded)
-    hidden = torch.randn(4, 32)
-    for _ in range(50):
-        read, state, _ = model.decoder.memory.read(hidden, state, ())
-        torch.testing.assert_close(read, state.cells[:, 0])
-        state = model.decoder.memory.write(hidden, state, ())
-    assert state.cells.isfinite().all()
-
-
 def test_memory_noise_is_stored_and_resampled_only_on_request_and_in_training():
     def first_cells(model):
         return model.decoder.memory.bind(model.encode(BATCH.source, BATCH.source_lengths))[1].cells
@@ -324,3 +313,12 @@ def test_additive_attention_has_useful_first_gradients_in_half_precision(biased)
         results.append([energies.detach().double(), score.energy.grad.clone().double()])
     for exact, half in zip(*results, strict=True):
         torch.testing.assert_close(half, exact, rtol=0.1, atol=0.05 * exact.abs().max().item())
+
+
+def test_the_trace_of_a_context_gate_is_the_mean_of_its_values():
+    gate = ContextGate(word_size=3, hidden_size=4, context_size=2, scales="both")
+    word, hidden, context = torch.randn(5, 3), torch.randn(5, 4), torch.randn(5, 2)
+    target, source, trace = gate(word, hidden, context)
+    z = torch.sigmoid(gate.word(word) + hidden @ gate.state.weight.T + context @ gate.context.weight.T)
+    torch.testing.assert_close((target, source), (1 - z, z))
+    torch.testing.assert_close(trace, {"context_gate": z.mean(1, keepdim=True)})

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from compositions import composed
+from random_batches import batch_of
 from torch.nn import functional
 
 from nmt.model.kernels import chunked_loss
@@ -14,6 +16,20 @@ def output_layer(bias: bool = True, vocabulary: int = 11, inputs: int = 6) -> Ou
     for parameter in output.parameters():
         torch.nn.init.normal_(parameter)
     return output
+
+
+def test_the_smoothing_of_a_model_is_in_its_objective_and_not_in_its_likelihood():
+    model, batch = composed().double(), batch_of([[4, 5]], [[6, 7, 8]])
+    outputs = model.unroll(batch)
+    logits = model.output(model.decoder.readout(outputs.features.state, outputs.words, outputs.features.context))
+    logits = logits.flatten(0, 1)[batch.target_index]
+    plain, smoothed = (
+        functional.cross_entropy(logits, batch.target_words, reduction="sum", label_smoothing=part)
+        for part in (0.0, 0.2)
+    )
+    loss = model.loss(batch, 0.2)
+    torch.testing.assert_close(loss.objective, smoothed)
+    torch.testing.assert_close(loss.negative_log_likelihood, plain.detach())
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -102,13 +102,16 @@ def test_over_and_under_translation_come_with_difference_and_p(sweep, tmp_path):
     assert "words left out" not in text.split("## Other scores")[1].split("##")[0]
 
 
-def test_systems_are_compared_by_the_length_of_the_source(sweep, tmp_path):
-    lines = [(" ".join(["ma"] * length), " ".join(["ma", "pu"] * length)) for length in [4, 14] for _ in range(25)]
+@pytest.mark.parametrize(
+    ("lengths", "names", "than"), [([5, 15], ["1–5", "11–15"], 5), ([40, 60], ["31–40", "51–60"], 40)]
+)
+def test_systems_are_compared_by_the_length_of_the_source(sweep, tmp_path, lengths, names, than):
+    lines = [(" ".join(["ma"] * length), " ".join(["ma", "pu"] * length)) for length in lengths for _ in range(25)]
     for name, mistakes in (("a", 0.4), ("b", 0.1)):
         write_run(tmp_path / name, lines=lines, mistakes=mistakes, changes={"dropout": mistakes})
     _, text, tables = compared(tmp_path, tmp_path / "a", tmp_path / "b", baseline="a")
     baseline, other = tables["by_length"]["a"], tables["by_length"]["b"]
-    assert [bucket["name"] for bucket in baseline] == ["1–5", "11–15"]
+    assert [bucket["name"] for bucket in baseline] == names
     for bucket, base in zip(other, baseline, strict=True):
         assert (base["difference"], base["difference_low"], base["difference_high"]) == (0, 0, 0)
         assert bucket["difference"] == pytest.approx(bucket["bleu"] - base["bleu"])
@@ -116,7 +119,7 @@ def test_systems_are_compared_by_the_length_of_the_source(sweep, tmp_path):
         shown = f"{bucket['bleu']:.2f} +{bucket['difference']:.2f} [+{bucket['difference_low']:.2f}, "
         assert shown in text.split("## BLEU by source length")[1]
     (gain,) = tables["longer"]["b"]
-    assert (gain["than"], gain["sentences"]) == (5, 25)
+    assert (gain["than"], gain["sentences"]) == (than, 25)
     assert gain["difference"] == pytest.approx(other[1]["difference"] - other[0]["difference"])
     line = f"| b | {gain['difference']:+.2f} [{gain['difference_low']:+.2f}, {gain['difference_high']:+.2f}] |"
     assert line.replace("-", "−") in text.split("## Gain on longer sentences")[1]

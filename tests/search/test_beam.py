@@ -105,7 +105,8 @@ def test_padding_and_start_symbols_are_never_in_a_hypothesis():
 
 def test_the_log_probability_of_a_hypothesis_is_that_of_its_words_given_the_source():
     model = composed().double()
-    batch = batch_of(SOURCES, [[4]] * 3)
+    model.output.bias.data[END] = 1.0  # so that some hypotheses end
+    batch, checked = batch_of(SOURCES, [[4]] * 3), 0
     for source, hypotheses in zip(
         SOURCES, beam_search(model, batch.source, batch.source_lengths, Search(beam=5, nbest=5)), strict=True
     ):
@@ -114,6 +115,23 @@ def test_the_log_probability_of_a_hypothesis_is_that_of_its_words_given_the_sour
                 forced = model.loss(batch_of([source], [best.words.tolist()])).negative_log_likelihood
                 assert best.log_probability == pytest.approx(-float(forced), abs=1e-4)
                 assert best.score == pytest.approx(best.log_probability / (len(best.words) + 1))
+                checked += 1
+    assert checked
+
+
+def test_a_hypothesis_without_a_word_left_may_end_though_it_is_too_short():
+    """Besides the special symbols there are <unk>, A, B and C, each allowed once; nine words are asked for."""
+    ((best,),) = run(GARDEN_PATH, source=((9,) * 9,), beam=2, no_repeat_ngram=1, shortest_ratio=1.0)
+    assert sorted(best.words.tolist()) == [1, A, B, C]
+    assert len(best.word_scores) == 5  # with the end symbol
+
+
+def test_a_prefix_that_is_longer_than_the_limit_is_kept_whole():
+    endless = Scripted({(A,) * n: {A: 1.0} for n in range(50)}, words=7)
+    settings = Search(beam=2, longest_ratio=0.0, longest_extra=2)
+    prefixes = torch.tensor([[B, C, B, C, B]])
+    ((best,),) = beam_search(endless, torch.tensor([[9]]), torch.tensor([1]), settings, prefixes=prefixes)
+    assert best.words.tolist() == [B, C, B, C, B]
 
 
 class Recurrent:
@@ -179,8 +197,9 @@ def test_a_literal_search_that_never_stops_early_finds_the_same_hypotheses(kind,
         settings = Search(beam=beam, nbest=nbest, longest_ratio=2.0, longest_extra=4, **KINDS[kind])
         searched = beam_search(model, source, lengths, settings, prefixes=padded)
         for row, prefix, hypotheses in zip(rows, prefixes, searched, strict=True):
+            next_step = model.by_prefix(tuple(row))
             expected = literal_beam_search(
-                model.by_prefix(tuple(row)),
+                next_step,
                 beam=beam,
                 end=END,
                 never=(PAD, START),
@@ -197,7 +216,9 @@ def test_a_literal_search_that_never_stops_early_finds_the_same_hypotheses(kind,
             assert [best.score for best in hypotheses] == pytest.approx([score for _, score, _ in expected], abs=1e-5)
             logs = [log for _, _, log in expected]
             assert [best.log_probability for best in hypotheses] == pytest.approx(logs, abs=1e-5)
-            assert [best.word_scores.sum() for best in hypotheses] == pytest.approx(logs, abs=1e-5)
+            for best, (words, _, _) in zip(hypotheses, expected, strict=True):
+                each = [next_step(tuple(words[:at]))[0][word] for at, word in enumerate(words)]
+                assert best.word_scores == pytest.approx(each, abs=1e-4)
 
 
 def with_end(best):

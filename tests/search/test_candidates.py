@@ -119,6 +119,23 @@ def test_prefixes_and_ensembles_work_with_candidates():
         assert one[0].log_probability == pytest.approx(two[0].log_probability, abs=1e-4)
 
 
+@pytest.mark.parametrize("average", ["probabilities", "logs"])
+def test_an_ensemble_keeps_its_weights_and_its_average_over_candidates(average):
+    models = [sharp(seed=1), sharp(seed=2)]
+    ensemble = Ensemble([Member(model, True) for model in models], weights=[1, 3], average=average)
+    settings, batch = Search(beam=4, nbest=3, longest_ratio=0.0, longest_extra=6), batch_of(SOURCES, TARGETS)
+    together = beam_search(ensemble, batch.source, batch.source_lengths, settings, candidates=LISTS)
+    biases = [model.output.bias.data.clone() for model in models]
+    for source, hypotheses in zip(SOURCES, together, strict=True):
+        one = batch_of([source], [[4]])
+        allowed = LISTS.select_for_batch(one.source.numpy())
+        for model, bias in zip(models, biases, strict=True):
+            model.output.bias.data.fill_(-torch.inf)[allowed] = bias[allowed]
+        (alone,) = beam_search(ensemble, one.source, one.source_lengths, settings)
+        assert [best.words.tolist() for best in hypotheses] == [best.words.tolist() for best in alone]
+        assert [best.score for best in hypotheses] == pytest.approx([best.score for best in alone], abs=1e-4)
+
+
 def test_candidate_lists_are_stored_and_damage_is_reported(tmp_path):
     LISTS.save(tmp_path / "candidates.npz")
     again = Candidates.load(tmp_path / "candidates.npz")

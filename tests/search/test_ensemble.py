@@ -9,6 +9,7 @@ from random_batches import batch_of, random_rows
 from nmt.errors import ConfigurationError
 from nmt.search.beam import beam_search
 from nmt.search.ensemble import Ensemble, Member
+from nmt.search.forced_decoding import force_decode
 from nmt.search.settings import Search
 
 SOURCES = random_rows([4, 1, 6], 19, seed=1)
@@ -75,13 +76,12 @@ def test_forced_words_have_the_averaged_probability(average):
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("average", ["probabilities", "logs"])
-def test_a_member_with_weight_0_changes_nothing(average):
-    first, second = member(), member("decoder=feedback", seed=2)
-    alone, together = search_all(first.model), search_all(Ensemble([first, second], weights=[1, 0], average=average))
-    assert [[best.words.tolist() for best in nbest] for nbest in together] == [
-        [best.words.tolist() for best in nbest] for nbest in alone
-    ]
+def test_alignments_are_averaged_by_the_weights_of_the_members():
+    members = [member(), member("decoder=feedback", seed=2)]
+    first, second = (force_decode(one.model, BATCH).alignment for one in members)
+    assert not torch.allclose(first, second, atol=0.01)
+    together = force_decode(Ensemble(members, weights=[1, 3], average="probabilities"), BATCH).alignment
+    torch.testing.assert_close(together, 0.25 * first + 0.75 * second)
 
 
 @pytest.mark.parametrize("average", ["probabilities", "logs"])

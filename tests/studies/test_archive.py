@@ -16,10 +16,10 @@ from nmt.errors import UserError
 from nmt.report.load.evaluated_runs import load_evaluation
 from nmt.report.load.run_folder import find_runs
 from nmt.runs.job import Job
+from nmt.runs.resume import CompletedAlreadyError, find_earlier_training
 from nmt.runs.trained_model import TrainedRun
 from nmt.runs.training_folder import put_aside
 from nmt.system.safe_files import UnreadableError
-from nmt.training.resume import CompletedAlreadyError, find_earlier_training
 from studies import archive
 from studies.archive import RUNS, Archive, keep_runs, restore_runs
 

@@ -25,6 +25,7 @@ def trainer_in(folder, score):
         callback_metrics={"valid/bleu": score},
         default_root_dir=str(folder),
         should_stop=False,
+        strategy=SimpleNamespace(reduce_boolean_decision=lambda mine, all: mine),
     )
 
 
@@ -75,9 +76,25 @@ def test_runs_of_an_earlier_sweep_do_not_count(sweep):
     assert walk(sweep, [0, 0, 0], warm_up=1, siblings=3) == 2
 
 
-def test_all_ranks_stop_together(sweep, monkeypatch):
-    monkeypatch.setattr("nmt.training.callbacks.highest", lambda mine, device: max(mine, 1))  # another rank's is 1
-    assert walk(sweep, [50], warm_up=0, siblings=1) == 1
+def test_all_ranks_stop_together(sweep):
+    trainer, asked = trainer_in(sweep / "this_run", 50), []
+    trainer.strategy.reduce_boolean_decision = lambda mine, all: asked.append((mine, all)) or True  # another rank stops
+    MedianPruning(sweep_folder=str(sweep), warm_up=0, siblings=1).on_validation_end(trainer, SimpleNamespace())
+    assert (asked, trainer.should_stop) == ([(False, False)], True)
+
+
+def test_a_damaged_score_of_another_run_ends_no_run(sweep):
+    sibling(sweep, "damaged", ["1", "\x00", "3"])
+    assert walk(sweep, [0, 0, 0], warm_up=1, siblings=3) == 2
+
+
+def test_a_resumed_run_is_judged_by_its_scores_before_the_stop(sweep):
+    first, resumed = (MedianPruning(sweep_folder=str(sweep), warm_up=1, siblings=3) for _ in range(2))
+    first.on_validation_end(trainer_in(sweep / "this_run", 7), SimpleNamespace())
+    resumed.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    trainer = trainer_in(sweep / "this_run", 0)
+    resumed.on_validation_end(trainer, SimpleNamespace())
+    assert (resumed.scores, trainer.should_stop) == ([7, 0], False)
 
 
 def test_samples_are_made_only_for_loggers_that_show_them():
@@ -91,7 +108,6 @@ SAMPLES = "nmt.training.translation_samples"
 def validated(samples, trainer, translated, **module):
     """Validate in two batches of sentences 7, 0 and 2, and show the samples."""
     module = SimpleNamespace(device=None, translated=translated, validation_search=Search(), **module)
-    samples.on_validation_epoch_start(trainer, module)
     for numbers in ([7, 0], [2]):
         batch = batch_of([[4, 5]] * len(numbers), [[4]] * len(numbers))
         samples.on_validation_batch_end(trainer, module, None, replace(batch, sentences=torch.tensor(numbers)), 0)
@@ -170,8 +186,8 @@ def test_throughput_leaves_out_validations_and_what_follows(monkeypatch):
     monkeypatch.setattr("nmt.training.callbacks.time.perf_counter", lambda: seconds[0])
     monkeypatch.setattr("nmt.training.callbacks.is_logged", lambda trainer: True)
     throughput, batch = Throughput(), SimpleNamespace(global_words=100)
-    module = SimpleNamespace(log=lambda *_, **__: None)
-    throughput.on_fit_start(None, module)
+    rates = []
+    module = SimpleNamespace(log=lambda name, rate, **_: rates.append(rate))
     for number in range(6):
         throughput.on_train_batch_start(None, module, batch, number)
         seconds[0] += 1
@@ -180,4 +196,4 @@ def test_throughput_leaves_out_validations_and_what_follows(monkeypatch):
             seconds[0] += 10
             throughput.on_validation_end(None, module)
             seconds[0] += 100  # pictures, checkpoints
-    assert throughput.rate() == 100
+    assert rates == [100] * 6

@@ -20,11 +20,11 @@ from random_batches import batch_of
 
 from nmt.errors import ConfigurationError, UserError
 from nmt.runs.provenance import git_commit
+from nmt.runs.resume import EarlierTraining
 from nmt.training.experiment import explain_fit_errors, make_loggers, make_trainer, results
 from nmt.training.last_checkpoint import LastCheckpoint
 from nmt.training.lightning_module import TrainingModule
 from nmt.training.preflight import check_ranks
-from nmt.training.resume import EarlierTraining
 from nmt.training.run_summary import keep_summary
 
 BATCH = SimpleNamespace(sentences=torch.arange(64), source=torch.zeros(64, 48), target_input=torch.zeros(51, 64))
@@ -235,18 +235,24 @@ def test_the_best_checkpoint_is_relative_to_a_folder_reached_by_a_link(tmp_path)
     assert results(trainer)["best"]["checkpoint"] == "checkpoints/best.ckpt"
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize(
-    ("normalize", "first", "factor"),
-    [("sum", 0, 3.0), ("words", 0, 1 / 9), ("sentences", 0, 1 / 2), ("sum", 3, 3.0), ("words", 3, 3 / 2 / 9)],
+    ("normalize", "number", "factor"),
+    [
+        *(("sum", number, 3.0) for number in range(5)),
+        *(("words", number, 1 / 9 if number < 3 else 3 / 2 / 9) for number in range(5)),
+        *(("sentences", number, 1 / 2 if number < 3 else 3 / 2 / 2) for number in range(5)),
+    ],
 )
-def test_the_loss_makes_up_for_the_batches_lightning_divides_by(normalize, first, factor):
+def test_the_loss_makes_up_for_the_batches_and_ranks_lightning_divides_by(normalize, number, factor, ranks):
     """Three of an epoch's five batches make a step, then two."""
     batch = batch_of([[4, 5], [6]], [[4, 5, 6], [5, 6, 4, 5]])
     model = composed()
-    accumulating = SimpleNamespace(accumulate_grad_batches=3, num_training_batches=5, world_size=1)
-    module = SimpleNamespace(model=model, normalize=normalize, label_smoothing=0.0, trainer=accumulating, device="cpu")
-    loss = TrainingModule.training_step(module, batch, first)
-    assert loss.item() == pytest.approx(factor * model.loss(batch).objective.item())
+    trainer = SimpleNamespace(accumulate_grad_batches=3, num_training_batches=5, world_size=ranks)
+    module = SimpleNamespace(model=model, normalize=normalize, label_smoothing=0.2, trainer=trainer, device="cpu")
+    module.batches, module.step_totals = [], torch.zeros(())
+    loss = TrainingModule.training_step(module, batch, number)
+    assert loss.item() == pytest.approx(ranks * factor * model.loss(batch, 0.2).objective.item())
 
 
 @pytest.mark.parametrize("penalty", [[], ["attention/penalty=coverage"]])

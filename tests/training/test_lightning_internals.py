@@ -10,7 +10,7 @@ import pytest
 import pytorch_lightning
 import torch
 from lightning_fabric.strategies.launchers.subprocess_script import _ChildProcessObserver
-from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint, WeightAveraging
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import WandbLogger
 
 from nmt.errors import UserError
@@ -172,6 +172,36 @@ class Events(pytorch_lightning.Callback):
         self.events += "b"
 
 
+class Within(pytorch_lightning.Callback):
+    """Note for each hook whether a batch of a validation is in progress."""
+
+    def __init__(self):
+        self.noted = {}
+
+    def note(self, hook, trainer):
+        self.noted.setdefault(hook, []).append(lightning.is_within_validation(trainer))
+
+    def on_train_batch_end(self, trainer, *_):
+        self.note("train_batch_end", trainer)
+
+    def on_validation_start(self, trainer, *_):
+        self.note("start", trainer)
+
+    def on_validation_batch_end(self, trainer, *_):
+        self.note("batch_end", trainer)
+
+    def on_validation_end(self, trainer, *_):
+        self.note("end", trainer)
+
+
+def test_is_within_validation(tmp_path):
+    within = Within()
+    trainer(tmp_path, within, max_epochs=2, num_sanity_val_steps=1).fit(Model())
+    assert within.noted["batch_end"] == [False] + 2 * BATCHES * [True]  # the first is a sanity check
+    for hook in ("train_batch_end", "start", "end"):
+        assert set(within.noted[hook]) == {False}
+
+
 def test_repeat_validation_on_resume(tmp_path):
     trainer(tmp_path, SaveInValidation(), val_check_interval=2).fit(Model())
     resumed = Events()
@@ -183,9 +213,12 @@ def test_repeat_validation_on_resume(tmp_path):
 def test_move_checkpoint_paths(checkpoint, tmp_path):
     (state,) = (state for state in checkpoint["callbacks"].values() if "best_k_models" in state)
     assert state["best_model_path"] == f"{tmp_path}/best.ckpt"
-    lightning.move_checkpoint_paths(checkpoint, Path("/moved"))
+    lightning.move_checkpoint_paths(checkpoint, Path("/moved"), {})
     assert (state["best_model_path"], state["dirpath"]) == ("/moved/best.ckpt", "/moved")
     assert list(state["best_k_models"]) == ["/moved/best.ckpt"]
+    (key,) = (key for key, one in checkpoint["callbacks"].items() if one is state)
+    lightning.move_checkpoint_paths(checkpoint, Path("/moved"), {key: "/of_its_own"})
+    assert state["best_model_path"] == "/of_its_own/best.ckpt"
 
 
 @pytest.mark.parametrize("path", ["FOLDER/../other", "/other", "FOLDERS/other", "local:///other"])
@@ -194,26 +227,7 @@ def test_a_checkpoint_cannot_have_files_outside_its_folder_deleted(checkpoint, t
     path = path.replace("FOLDER", state["dirpath"])
     state |= {"kth_best_model_path": path, "best_k_models": {path: torch.tensor(-1.0)}}
     with pytest.raises(UserError, match="outside its folder"):
-        lightning.move_checkpoint_paths(checkpoint, Path("/moved"))
-
-
-def test_apply_patience(checkpoint):
-    now = EarlyStopping("score", patience=7)
-    assert checkpoint["callbacks"][now.state_key]["patience"] == 3
-    lightning.apply_patience(checkpoint, now)
-    now.load_state_dict(checkpoint["callbacks"][now.state_key])
-    assert now.patience == 7
-
-
-def test_swap_averaged_weights(tmp_path):
-    averaged = trainer(tmp_path, WeightAveraging())
-    averaged.fit(Model())
-    checkpoint = torch.load(tmp_path / "best.ckpt", weights_only=True)
-    mean, weights = checkpoint["state_dict"]["weight"], checkpoint["current_model_state"]["weight"]
-    assert not torch.equal(mean, weights)
-    lightning.swap_averaged_weights(checkpoint)
-    assert torch.equal(checkpoint["state_dict"]["weight"], weights)
-    assert torch.equal(checkpoint["current_model_state"]["weight"], mean)
+        lightning.move_checkpoint_paths(checkpoint, Path("/moved"), {})
 
 
 @pytest.mark.parametrize("stops", [True, False])

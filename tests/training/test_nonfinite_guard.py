@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from nmt.errors import ConfigurationError, UserError
 from nmt.training.lightning_module import TrainingModule
-from nmt.training.nonfinite_guard import FEWEST, LOGGED, NonfiniteGuard
+from nmt.training.nonfinite_guard import FEWEST, LOGGED, WINDOW, NonfiniteGuard
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def guard(tmp_path):
 
 
 def allows(guard, loss, norm, step=7, sentences=(3, 1)):
-    return guard.allows(loss, norm, step, list(sentences), writes=True)
+    return guard.allows(loss, norm, step, lambda: list(sentences))
 
 
 def reports(guard):
@@ -85,6 +85,16 @@ def test_the_log_has_the_first_spikes_and_the_file_has_all(guard, caplog):
     assert "step skipped at step 99" in caplog.text
 
 
+def test_only_the_last_norms_say_what_is_usual(guard):
+    for norm in [1.0] * 2 * WINDOW + [100.0] * WINDOW:
+        allows(guard, 2.0, norm)
+    before = guard.spikes
+    allows(guard, 2.0, 500.0)
+    assert guard.spikes == before
+    allows(guard, 2.0, 1001.0)
+    assert guard.spikes == before + 1
+
+
 def test_counts_and_what_is_usual_outlast_a_stop(guard, tmp_path):
     for _ in range(FEWEST):
         allows(guard, 1.0, 1.0)
@@ -94,9 +104,10 @@ def test_counts_and_what_is_usual_outlast_a_stop(guard, tmp_path):
     other.load_state_dict(json.loads(json.dumps(guard.state_dict())))
     other.drop_reports_from(21)  # the step is made again
     assert [one["step"] for one in reports(other)] == [20]
-    assert other.is_unusual(1.0, 10.5)
     with pytest.raises(UserError, match="3 steps"):
         allows(other, math.nan, 1.0)
+    allows(other, 1.0, 10.5)
+    assert other.spikes == 1
 
 
 def test_damaged_reports_do_not_stop_a_resumed_run(guard):
@@ -126,7 +137,7 @@ class Readings(TorchFunctionMode):
         return function(*arguments, **(keywords or {}))
 
 
-METHODS = ("_skip_nonfinite_step", "_skips_on_gpu", "_is_allowed", "read_last_step", "configure_gradient_clipping")
+METHODS = ("_skip_nonfinite_step", "_is_allowed", "read_last_step", "configure_gradient_clipping")
 
 
 def training_of(guard, device):

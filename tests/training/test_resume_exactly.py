@@ -95,9 +95,10 @@ def trained(
     killed_before: int | None = None,
     stopped_after: int | None = None,
     further: list[pytorch_lightning.Callback] | None = None,
+    last: dict | None = None,
 ) -> Watched:
     module = Watched({key: str(value) for key, value in settings.items()} | {"stopped_after": stopped_after})
-    callbacks = [LastCheckpoint(dirpath=str(folder)), LastValidation()]
+    callbacks = [LastCheckpoint(dirpath=str(folder), **(last or {})), LastValidation()]
     trainer = pytorch_lightning.Trainer(
         accelerator="cpu",
         logger=False,
@@ -163,6 +164,25 @@ def test_an_ended_run_that_is_trained_for_longer_is_as_one_training(tmp_path, se
 
 
 @pytest.mark.parametrize(
+    ("last", "steps"),
+    [
+        ({}, [10]),
+        ({"every_steps": 4}, [4, 8, 10]),
+        ({"every_minutes": 1e-9}, list(range(1, 11))),
+        ({"every_minutes": 60.0}, [10]),
+    ],
+    ids=str,
+)
+def test_checkpoints_are_saved_at_the_chosen_intervals(tmp_path, last, steps, monkeypatch):
+    saved = []
+    monkeypatch.setattr(
+        LastCheckpoint, "_save", lambda self, trainer: (saved.append(trainer.global_step), SAVE(self, trainer))
+    )
+    trained(tmp_path, {"max_epochs": 1}, last=last)
+    assert saved == steps
+
+
+@pytest.mark.parametrize(
     ("settings", "killed_before"),
     [
         (OFTEN, 15),
@@ -182,7 +202,10 @@ def test_a_killed_run_resumes_from_its_last_checkpoint(tmp_path, settings, kille
     uninterrupted = trained(tmp_path / "uninterrupted", settings)
     trained(tmp_path / "killed", settings, killed_before=killed_before)
     saved = (tmp_path / "killed" / "last.ckpt").is_file()
+    has_stepped = settings.get("accumulate_grad_batches", 1) == 1 or killed_before in (5, 17)
+    assert saved == has_stepped
     rest = trained(tmp_path / "killed", settings, resume=saved)
+    assert not saved or len(rest.seen) < len(uninterrupted.seen)
     assert rest.seen == uninterrupted.seen[len(uninterrupted.seen) - len(rest.seen) :]
     assert_ended_alike(rest, uninterrupted)
 

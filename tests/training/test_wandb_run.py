@@ -2,7 +2,6 @@
 
 import logging
 import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +10,6 @@ from pytorch_lightning.loggers import WandbLogger
 from nmt.errors import ConfigurationError, UserError
 from nmt.training import wandb_run
 from nmt.training.run_summary import _close
-from nmt.training.wandb_artifacts import log_artifacts
 from nmt.training.wandb_run import WandbRun
 
 
@@ -46,7 +44,7 @@ def opened(monkeypatch):
 
         monkeypatch.setattr(WandbLogger, "experiment", property(begin))
         monkeypatch.setattr(os, "environ", dict(os.environ))  # because it takes W&B's directories
-        WandbRun(save_dir="FOLDER").begin(Path("FOLDER"))
+        WandbRun(save_dir="FOLDER").log_hyperparams({})
         return modes
 
     return open_run
@@ -90,7 +88,7 @@ def test_unknown_choice_of_artifacts_is_refused(wrong):
 
 def test_failing_upload_of_artifacts_is_a_warning(tmp_path, caplog):
     data = SimpleNamespace(name="toy", prepare=lambda: SimpleNamespace(training_identity={}))
-    log_artifacts(Page(), tmp_path, {"checkpoint": "checkpoints/best.ckpt"}, data, with_text=False)
+    wandb_run.log_artifacts(Page(), tmp_path, {"checkpoint": "checkpoints/best.ckpt"}, data, with_text=False)
     (message,) = caplog.messages
     assert message.startswith("logger.wandb.artifacts: not all artifacts were logged (")
 

@@ -3,12 +3,12 @@
 from functools import partial
 
 import pytest
+import pytorch_lightning
 import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from nmt.cli.average_checkpoints import main
-from nmt.training.weight_averaging import moving_average
+from nmt.training.weight_averaging import MovingAverage, moving_average
 
 
 class Model(nn.Module):
@@ -41,13 +41,49 @@ def test_the_average_follows_its_equation(decay):
         assert steps == n
 
 
-def test_the_initial_weights_fade_quickly():
-    *_, (share, _) = averages([1.0] + [0.0] * 100, 0.999)
-    assert share < 1e-6  # 0.9 with this decay from the start
+class Falling(pytorch_lightning.LightningModule):
+    """A weight that falls by 0.1 in each of five steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.validated = nn.Parameter(torch.zeros(1, dtype=torch.float64)), []
+
+    def training_step(self, batch, _):
+        return self.weight.sum()
+
+    def validation_step(self, batch, _):
+        self.validated.append(self.weight.item())
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def train_dataloader(self):
+        return torch.ones(5, 1)
+
+    def val_dataloader(self):
+        return torch.ones(1, 1)
 
 
-def test_help_prints_the_usage_of_the_command(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["average_checkpoints.py", "--help"])
-    with pytest.raises(SystemExit, match="0"):
-        main()
-    assert capsys.readouterr().out.endswith("output=RUN/checkpoints/mean.ckpt\n")
+class Save(pytorch_lightning.Callback):
+    """Save a checkpoint within the validation and after it."""
+
+    def on_validation_batch_end(self, trainer, *_):
+        trainer.save_checkpoint(f"{trainer.default_root_dir}/within.ckpt")
+
+    def on_validation_end(self, trainer, *_):
+        trainer.save_checkpoint(f"{trainer.default_root_dir}/after.ckpt")
+
+
+def test_the_mean_is_validated_and_stored_and_training_keeps_the_weights(tmp_path):
+    *_, (mean, _) = averages([-0.1, -0.2, -0.3, -0.4, -0.5], 0.999)
+    callbacks = [MovingAverage(multi_avg_fn=partial(moving_average, decay=0.999)), Save()]
+    quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing"), False)
+    limits = {"max_epochs": 1, "num_sanity_val_steps": 0, "accelerator": "cpu"}
+    model = Falling()
+    pytorch_lightning.Trainer(default_root_dir=tmp_path, callbacks=callbacks, **quiet, **limits).fit(model)
+    assert model.validated == [pytest.approx(mean)]
+    for name in ("within", "after"):
+        stored = torch.load(tmp_path / f"{name}.ckpt", weights_only=True)
+        assert stored["state_dict"]["weight"].item() == pytest.approx(mean)
+        assert stored["current_model_state"]["weight"].item() == pytest.approx(-0.5)
+    assert model.weight.item() == pytest.approx(-0.5)

@@ -95,6 +95,13 @@ def test_words_of_a_prefix_stay_separate_with_bpe_pieces_too():
     assert translation.word_scores.sum() == scores.sum()
 
 
+def test_each_batch_of_samples_is_drawn_with_another_seed():
+    search = Search(sample=True, nbest=4, temperature=3.0, longest_ratio=0.0, longest_extra=12)
+    lists = translator_of_random_words(source_end=True)(["a b", "a b"], search, batch_size=1)
+    first, second = ([one.words for one in nbest] for nbest in lists)
+    assert first != second
+
+
 @pytest.mark.parametrize("source_end", [True, False])
 def test_parts_of_a_line_lose_no_word_that_looks_like_the_end_symbol(source_end):
     translator = translator_of_random_words(source_end=source_end)

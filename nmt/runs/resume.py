@@ -12,7 +12,7 @@ from nmt.config.diff import LIMITS, find_changes
 from nmt.errors import CheckpointError, UserError, list_first
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
-from nmt.runs.folder import CHECKPOINTS, CONFIG, read_summary, restore_composition
+from nmt.runs.folder import CHECKPOINTS, CONFIG, read_summary
 from nmt.runs.training_folder import Loaded, find_last_checkpoint, refuse_foreign_files
 from nmt.system.safe_files import UnreadableError, read_yaml
 from nmt.system.slurm import is_requeued
@@ -39,7 +39,7 @@ class EarlierTraining(NamedTuple):
 
     checkpoint: str | None = None  # from which training resumes
     seconds: float = 0.0
-    metrics: Mapping[str, float] = {}
+    metrics: dict[str, float] = {}
     other_settings_from: str | None = None  # a checkpoint of another run or settings, from which it ever resumed
     summary: Mapping[str, Any] = {}  # the entries of summary.json that a resumed run keeps
     starts_again: bool = False  # and the run in the folder is put aside
@@ -49,27 +49,22 @@ def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
     """Return what the command continues: ckpt_path, the run in the folder, or nothing. Renames a damaged checkpoint.
 
     resume=auto resumes where the settings are the same and refuses where they differ; true resumes anyway; false
-    starts again. Hydra writes .hydra before this check, so a refused command restores the run's own from the copy
-    beside its checkpoints.
+    starts again.
 
     Raises:
         CompletedAlreadyError: the run is completed, and the settings are the same.
         UserError: the command does not fit the run.
     """
-    try:
-        check_references(OmegaConf.to_container(config))
-        if config.resume not in ("auto", True, False):
-            raise UserError(f"resume={config.resume}: choose auto, true or false")
-        refuse_foreign_files(folder)
-        if config.resume is False and not _is_requeued(folder):
-            return _start_again(config.ckpt_path, folder)
-        earlier = _resume(config, folder)
-    except CheckpointError as error:  # of ckpt_path, because damaged checkpoints of the folder itself are skipped
-        restore_composition(folder)
-        raise CheckpointError(f"ckpt_path={error}") from error
-    except (UserError, CompletedAlreadyError):
-        restore_composition(folder)
-        raise
+    check_references(OmegaConf.to_container(config))
+    if config.resume not in ("auto", True, False):
+        raise UserError(f"resume={config.resume}: choose auto, true or false")
+    refuse_foreign_files(folder)
+    given = Path(config.ckpt_path) if config.ckpt_path else None
+    if config.resume is False and not _is_requeued(folder):
+        if given and _is_in(given, folder):
+            raise UserError(f"ckpt_path={given}: resume=false would put it aside. Fix: {NAME_ANOTHER}")
+        return _start(given, folder)._replace(starts_again=True)
+    earlier = _resume(config, given, folder)
     if "code" in earlier.summary and code_version(config) not in earlier.summary["code"]:
         log.warning("the code of this run changed since it started; resume=false starts it again")
     return earlier
@@ -80,19 +75,16 @@ def _is_requeued(folder: Path) -> bool:
     return is_requeued(read_summary(folder).get("slurm_job"))
 
 
-def _start_again(given: str | None, folder: Path) -> EarlierTraining:
-    if given and _is_in(Path(given), folder):
-        raise UserError(f"ckpt_path={given}: resume=false would put it aside. Fix: {NAME_ANOTHER}")
-    return _from_given_checkpoint(given, folder)._replace(starts_again=True)
-
-
-def _from_given_checkpoint(given: str | None, folder: Path) -> EarlierTraining:
+def _start(given: Path | None, folder: Path) -> EarlierTraining:
     """Return a new run, which may resume from a checkpoint of another."""
-    return _continue_from(_load_resumable(Path(given)), folder) if given else EarlierTraining()
+    return _continue_from(_load_given(given), folder) if given else EarlierTraining()
 
 
-def _load_resumable(path: Path) -> Loaded:
-    content = load_checkpoint(path)
+def _load_given(path: Path) -> Loaded:
+    try:
+        content = load_checkpoint(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"ckpt_path={error}") from error
     if "progress" not in content:
         raise UserError(
             f"{path}: holds weights, but not the state of training, as a mean of checkpoints does. "
@@ -101,17 +93,16 @@ def _load_resumable(path: Path) -> Loaded:
     return Loaded(path, content)
 
 
-def _resume(config: DictConfig, folder: Path) -> EarlierTraining:
-    given = Path(config.ckpt_path) if config.ckpt_path else None
+def _resume(config: DictConfig, given: Path | None, folder: Path) -> EarlierTraining:
     if given and _is_in(given, folder) and _is_requeued(folder):
         given = None  # because the command went on from there before
     if given and _is_in(given, folder):
-        loaded = _load_resumable(given)
+        loaded = _load_given(given)
         return _continue_from(loaded, folder, _other_settings(config, folder, loaded.content["nmt"]["config"]))
     loaded = find_last_checkpoint(folder / CHECKPOINTS)
     if loaded is None:
         _refuse_lost_checkpoints(config, folder)
-        return _from_given_checkpoint(given and str(given), folder)
+        return _start(given, folder)
     if given and read_summary(folder).get("went_on_with") != str(given.absolute()):
         raise UserError(f"{folder}: holds a run that did not resume from ckpt_path={given}. Fix: {START_AGAIN}")
     others = _check_settings(config, folder, loaded.content["nmt"]["config"])
