@@ -1,1 +1,1 @@
-"""A run on disk: its folder, its checkpoint files, its process, the code that made it, and how a command continues it."""
+"""A run on disk: its folder, checkpoint files, process, the code that made it, and how a command continues it."""
