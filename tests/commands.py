@@ -1,9 +1,12 @@
 """Run the project's commands as programs, or within this process if only status and errors matter."""
 
+import json
 import os
 import runpy
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 
 from hydra.core.global_hydra import GlobalHydra
@@ -47,15 +50,42 @@ def answer(verb: str, *arguments: str, capture, monkeypatch, **environment: str)
 
 def command(verb: str, *arguments: str, stdin: bytes = b"", check: bool = True, cwd: Path = ROOT, **environment: str):
     """Return the finished process with output as text; a failing command fails the test."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / f"{verb}.py"), *arguments],
-        input=stdin,
-        capture_output=True,
-        cwd=cwd,
-        env=os.environ | environment,
-        timeout=300,
-        check=False,
-    )
+    words = [str(ROOT / f"{verb}.py"), *map(str, arguments)]
+    if any(key.startswith(("PYTHON", "LANG", "LC_")) for key in environment):  # which Python reads when it starts
+        done = subprocess.run(
+            [sys.executable, *words],
+            input=stdin,
+            capture_output=True,
+            cwd=cwd,
+            env=os.environ | environment,
+            check=False,
+        )
+    else:
+        done = run_in_copy(words, stdin, cwd, os.environ | environment)
     done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
     assert not check or done.returncode == 0, done.stderr
     return done
+
+
+def run_in_copy(words: list[str], stdin: bytes, cwd: Path, environment: dict[str, str]) -> subprocess.CompletedProcess:
+    """Run a command in a copy of a process that has imported the libraries (fork_server.py)."""
+    with tempfile.TemporaryDirectory() as folder:
+        streams = [Path(folder) / name for name in ("stdin", "stdout", "stderr")]
+        streams[0].write_bytes(stdin)
+        request = {"words": words, "cwd": str(cwd), "environment": environment, "streams": list(map(str, streams))}
+        server = fork_server()
+        try:
+            server.stdin.write(json.dumps(request) + "\n")
+            server.stdin.flush()
+            status = int(server.stdout.readline())
+        except BaseException:  # a test that takes too long: the next one must not read its answer
+            server.kill()
+            fork_server.cache_clear()
+            raise
+        return subprocess.CompletedProcess(words, status, streams[1].read_bytes(), streams[2].read_bytes())
+
+
+@cache
+def fork_server() -> subprocess.Popen:
+    program = [sys.executable, str(Path(__file__).with_name("fork_server.py"))]
+    return subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)

@@ -1,5 +1,7 @@
 """Compose models from the configuration, and list all compositions; new YAML files are included automatically."""
 
+from copy import deepcopy
+from functools import cache
 from itertools import combinations, product
 
 from hydra import compose, initialize_config_dir
@@ -13,6 +15,11 @@ SOURCE_WORDS, TARGET_WORDS = 19, 23
 
 
 def configured(*overrides: str) -> DictConfig:
+    return deepcopy(_configured(overrides))
+
+
+@cache
+def _configured(overrides: tuple[str, ...]) -> DictConfig:
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         return compose("config", overrides=["size=tiny", *overrides])
 

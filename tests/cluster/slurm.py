@@ -96,7 +96,7 @@ class Cluster:
         return wait_until(
             lambda: (state := self.read_state(job)) in ENDED.union(states) and state,
             seconds,
-            lambda: f"job {job} is {self.state_of(job)}, not {' or '.join(states or ['ended'])}",
+            lambda: f"job {job} is {self.read_state(job)}, not {' or '.join(states or ['ended'])}",
         )
 
     def _read_job(self, job: str) -> dict[str, str]:

@@ -99,7 +99,7 @@ def test_a_preempted_job_saves_is_requeued_and_resumes_the_same_run(tmp_path, cl
         *WITHOUT_GPUS,
         "threads=1",
         "trainer=slurm",
-        "trainer.max_epochs=20",
+        "trainer.max_epochs=10",
         "dropout=0.1",
         "logger=local",
         "callbacks.early_stopping.patience=100",
@@ -113,10 +113,10 @@ def test_a_preempted_job_saves_is_requeued_and_resumes_the_same_run(tmp_path, cl
     log = output.read_text()
     assert state == "COMPLETED", log
     stopped = int(re.search(r"resuming from .*last.ckpt, from step (\d+)", log)[1])
-    assert 48 <= stopped < 240  # resumed after the logged epoch, not before its checkpoint
-    assert (read_summary(tmp_path / "run")["status"], read_summary(tmp_path / "run")["steps"]) == ("completed", 240)
+    assert 48 <= stopped < 120  # resumed after the logged epoch, not before its checkpoint
+    assert (read_summary(tmp_path / "run")["status"], read_summary(tmp_path / "run")["steps"]) == ("completed", 120)
     logged = [int(row["step"]) for row in read_metrics(tmp_path / "run") if row["train/loss"]]
-    assert logged == list(range(240))
+    assert logged == list(range(120))
     ids = [folder.name.rpartition("-")[2] for folder in (tmp_path / "run" / "wandb").glob("offline-run-*")]
     assert len(ids) == 2
     assert ids[0] == ids[1]
@@ -196,7 +196,7 @@ HERE = {  # what docs/scaling.md writes, and what is written on two nodes with a
     r"(cpus.per.task=|CPUS_PER_TASK=)\d+": r"\g<1>1",
     "trainer=(slurm|gpu)": r"trainer=\1 trainer.accelerator=cpu trainer.precision=32-true",
     "partition=gpu": "partition=all",
-    "n_jobs=4": "n_jobs=2 trainer.max_steps=40 trainer.max_epochs=40 callbacks.early_stopping.patience=40",
+    "n_jobs=4": "n_jobs=2 trainer.max_steps=12 trainer.max_epochs=12 callbacks.early_stopping.patience=12",
     "attention=dot,general,coverage,temporal seed=1,2,3": "attention=dot,general seed=1",
     "make .venv/installed && ": "",
 }

@@ -221,7 +221,7 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(page, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
-MANY_EPOCHS = (*TWELVE_STEPS, "trainer.max_epochs=100", "callbacks.early_stopping.patience=100", "threads=1")
+MANY_EPOCHS = (*TWELVE_STEPS, "trainer.max_epochs=60", "callbacks.early_stopping.patience=60", "threads=1")
 COUNT_POINTS = """() => document.querySelector("#curves path.curve")?.getAttribute("d").split("L").length ?? 0"""
 
 
@@ -241,12 +241,12 @@ def test_a_sweep_is_watched_from_before_its_first_job_to_its_end(browser, tmp_pa
         expect(page.locator("#jobs .state.completed")).to_have_count(2, timeout=PATIENCE)
         expect(page.locator("#leaderboard tbody")).to_contain_text("2 seeds", timeout=PATIENCE)
         assert page.locator("#leaderboard tbody tr").count() == 1
-        assert page.locator("#jobs tbody").inner_text().count("1,200 steps") == 2
+        assert page.locator("#jobs tbody").inner_text().count("720 steps") == 2
 
 
 def watch_the_first_job(page):
     first, second = page.locator("#jobs tbody tr", has_text="seed=1"), page.locator("#jobs tbody tr").last
-    expect(first).to_contain_text(re.compile(r"running[\d,]+ of 1,200 steps\d+:\d\d"), timeout=PATIENCE)
+    expect(first).to_contain_text(re.compile(r"running[\d,]+ of 720 steps\d+:\d\d"), timeout=PATIENCE)
     expect(second).to_contain_text("waiting")
     points = page.evaluate(COUNT_POINTS)
     while page.evaluate(COUNT_POINTS) < points + 2:  # two validations later
