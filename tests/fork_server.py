@@ -9,8 +9,6 @@ import runpy
 import sys
 
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # the folder of the commands
-import wandb  # noqa: F401, E402
-
 import nmt.training.experiment  # noqa: F401, E402
 
 

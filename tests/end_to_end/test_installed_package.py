@@ -37,7 +37,7 @@ def installed(tmp_path_factory) -> Path:
     subprocess.run(install, check=True, timeout=300)
     for package in list_required(map(Requirement, PROJECT["dependencies"])):  # linked, to download nothing
         for file in package.files:  # because packages share folders, such as nvidia/
-            if file.parts[0] != ".." and "__pycache__" not in file.parts:
+            if file.parts[0] != "..":
                 link = find_packages(environment) / file
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(package.locate_file(file))

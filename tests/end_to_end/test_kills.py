@@ -18,10 +18,10 @@ from nmt.training.csv_logger import CsvLogger
 
 SETTINGS = (
     "size=tiny", "dropout=0.2", "data.train.count=500", "data.valid.count=40", "data.batches.size=25",
-    "trainer.max_epochs=24", "trainer.val_check_interval=7", "trainer.log_every_n_steps=3", "optimizer.lr=0.005",
+    "trainer.max_epochs=14", "trainer.val_check_interval=7", "trainer.log_every_n_steps=3", "optimizer.lr=0.005",
     "callbacks.last.every_steps=2", "callbacks.early_stopping.patience=200", "logger=none",
 )  # fmt: skip
-KILLS = 10
+KILLS = 6
 
 
 def start_run(folder: Path, *more: str) -> subprocess.Popen:

@@ -234,9 +234,9 @@ def test_bfloat16_loss_is_finite_and_close_to_float32(composition):
 def test_a_beam_of_one_equals_greedy_search(composition):
     model = model_of(composition)
     batch = batch_of(SOURCES, TARGETS)
-    results = beam_search(model, batch.source, batch.source_lengths, Search(beam=1, longest_ratio=0.0, longest_extra=8))
+    results = beam_search(model, batch.source, batch.source_lengths, Search(beam=1, longest_ratio=0.0, longest_extra=5))
     for source, (best,) in zip(SOURCES, results, strict=True):
-        words, alignment = greedy(model, source, longest=8)
+        words, alignment = greedy(model, source, longest=5)
         assert best.words.tolist() == words
         torch.testing.assert_close(torch.from_numpy(best.alignment), alignment.float())
 
@@ -255,7 +255,7 @@ def greedy(model, source, longest):
 
 @each
 def test_a_translation_does_not_depend_on_its_batch(composition):
-    model, how = model_of(composition), Search(beam=4, nbest=3, longest_ratio=0.0, longest_extra=8)
+    model, how = model_of(composition), Search(beam=4, nbest=3, longest_ratio=0.0, longest_extra=5)
     batch = batch_of(SOURCES, TARGETS)
     batched = beam_search(model, batch.source, batch.source_lengths, how)
     for source, hypotheses in zip(SOURCES, batched, strict=True):
