@@ -10,10 +10,14 @@ import torch
 from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).parent.parent
-# Folders and files whose tests start programs or try all combinations
+# Folders and files whose tests start programs, try all combinations, or compose and train many models
 SLOW = ("end_to_end", "cluster", "fuzz", "benchmarks", "web", "reference")
 SLOW += ("model/test_every_composition.py", "model/test_mechanisms.py", "share/test_hub.py")
 SLOW += ("studies/test_archive.py", "studies/test_results.py", "system/test_freed_memory.py")
+SLOW += ("cli/test_align_command.py", "cli/test_exit_status.py", "cli/test_new_folder.py", "config/test_first_job.py")
+SLOW += ("data/test_lexical_table.py", "data/test_moses_internals.py", "data/test_toy_language.py")
+SLOW += ("evaluation/test_aligned_data.py", "training/test_resume_exactly.py", "translate/test_int8.py")
+SLOW += ("model/test_construction.py", "share/test_export.py")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 os.environ["WANDB_MODE"] = "offline"
