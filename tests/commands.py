@@ -3,6 +3,7 @@
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -79,7 +80,7 @@ def run_in_copy(words: list[str], stdin: bytes, cwd: Path, environment: dict[str
             server.stdin.flush()
             status = int(server.stdout.readline())
         except BaseException:  # a test that takes too long: the next one must not read its answer
-            server.kill()
+            os.killpg(server.pid, signal.SIGKILL)  # with the copy that runs the command
             fork_server.cache_clear()
             raise
         return subprocess.CompletedProcess(words, status, streams[1].read_bytes(), streams[2].read_bytes())
@@ -88,4 +89,6 @@ def run_in_copy(words: list[str], stdin: bytes, cwd: Path, environment: dict[str
 @cache
 def fork_server() -> subprocess.Popen:
     program = [sys.executable, str(Path(__file__).with_name("fork_server.py"))]
-    return subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    return subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, process_group=0
+    )

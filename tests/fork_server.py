@@ -3,13 +3,14 @@
 Each line of standard input is a request in JSON; the answer is a line with the exit status of the command.
 """
 
+import importlib
 import json
 import os
 import runpy
 import sys
 
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # the folder of the commands
-import nmt.training.experiment  # noqa: F401, E402
+importlib.import_module("nmt.training.experiment")
 
 
 def wait_for_request() -> dict:
