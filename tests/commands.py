@@ -1,15 +1,18 @@
 """Run the project's commands as programs, or within this process if only status and errors matter."""
 
+import atexit
 import json
 import os
 import runpy
-import signal
+import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 
+from fork_client import read_at_start
 from hydra.core.global_hydra import GlobalHydra
 
 ROOT = Path(__file__).parent.parent
@@ -51,44 +54,31 @@ def answer(verb: str, *arguments: str, capture, monkeypatch, **environment: str)
 
 def command(verb: str, *arguments: str, stdin: bytes = b"", check: bool = True, cwd: Path = ROOT, **environment: str):
     """Return the finished process with output as text; a failing command fails the test."""
-    words = [str(ROOT / f"{verb}.py"), *map(str, arguments)]
-    if any(key.startswith(("PYTHON", "LANG", "LC_")) for key in environment):  # which Python reads when it starts
-        done = subprocess.run(
-            [sys.executable, *words],
-            input=stdin,
-            capture_output=True,
-            cwd=cwd,
-            env=os.environ | environment,
-            check=False,
-        )
-    else:
-        done = run_in_copy(words, stdin, cwd, os.environ | environment)
+    words = [quick_python(), ROOT / f"{verb}.py", *map(str, arguments)]
+    variables = os.environ | environment
+    done = subprocess.run(words, input=stdin, capture_output=True, cwd=cwd, env=variables, check=False)
     done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
     assert not check or done.returncode == 0, done.stderr
     return done
 
 
-def run_in_copy(words: list[str], stdin: bytes, cwd: Path, environment: dict[str, str]) -> subprocess.CompletedProcess:
-    """Run a command in a copy of a process that has imported the libraries (fork_server.py)."""
-    with tempfile.TemporaryDirectory() as folder:
-        streams = [Path(folder) / name for name in ("stdin", "stdout", "stderr")]
-        streams[0].write_bytes(stdin)
-        request = {"words": words, "cwd": str(cwd), "environment": environment, "streams": list(map(str, streams))}
-        server = fork_server()
-        try:
-            server.stdin.write(json.dumps(request) + "\n")
-            server.stdin.flush()
-            status = int(server.stdout.readline())
-        except BaseException:  # a test that takes too long: the next one must not read its answer
-            os.killpg(server.pid, signal.SIGKILL)  # with the copy that runs the command
-            fork_server.cache_clear()
-            raise
-        return subprocess.CompletedProcess(words, status, streams[1].read_bytes(), streams[2].read_bytes())
-
-
 @cache
-def fork_server() -> subprocess.Popen:
-    program = [sys.executable, str(Path(__file__).with_name("fork_server.py"))]
-    return subprocess.Popen(
-        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, process_group=0
-    )
+def quick_python() -> str:
+    """Return a program that stands for Python and runs scripts in copies of one process (fork_server.py)."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    here, program, address = Path(__file__).parent, Path(folder.name) / "python", f"{folder.name}/socket"
+    variables = json.dumps(read_at_start(os.environ))
+    client = ["-IS", here / "fork_client.py", address, sys.executable, program, variables]
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, [sys.executable, *client]))} "$@"\n')
+    program.chmod(0o755)
+    server = subprocess.Popen([sys.executable, here / "fork_server.py", address], stdin=subprocess.PIPE, cwd=ROOT)
+    while not Path(address).exists():
+        assert server.poll() is None
+        time.sleep(0.05)
+    return str(program)
+
+
+def quick_path() -> str:
+    """Return a PATH on which `python` is the quick one, and the other commands are this environment's."""
+    return os.pathsep.join([os.path.dirname(quick_python()), os.path.dirname(sys.executable), os.environ["PATH"]])

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from commands import ROOT
+from commands import ROOT, quick_python
 from compositions import configured
 
 from nmt.model.output import Output
@@ -22,7 +22,7 @@ FOLDER = ROOT / "benchmarks"
 
 
 def run_benchmark(script: str, output, *arguments: str) -> object:
-    command = [sys.executable, str(FOLDER / script), *arguments, "--threads", "1", "--output", str(output)]
+    command = [quick_python(), str(FOLDER / script), *arguments, "--threads", "1", "--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(output.read_text())
@@ -155,7 +155,7 @@ def test_every_model_that_is_measured_on_a_gpu_can_be_built(scripts):
 
 @pytest.mark.slow
 def test_one_command_runs_all_benchmarks(tmp_path):
-    command = [sys.executable, str(FOLDER / "everything.py"), "--quick", "--folder", str(tmp_path / "kept")]
+    command = [quick_python(), str(FOLDER / "everything.py"), "--quick", "--folder", str(tmp_path / "kept")]
     done = subprocess.run([*command, "--results", str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert {path.name.rpartition("_")[0] for path in tmp_path.glob("*.json")} == {"train_tiny", "growth"}

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import ROOT
+from commands import ROOT, quick_python
 from untrained import make_content, write_checkpoint
 
 FOLDER = ROOT / "benchmarks"
@@ -22,7 +22,7 @@ TINY_RUN = ("size=tiny", "data.train.count=60", "data.valid.count=8", "data.test
 
 
 def run_benchmark(script: str, *arguments: object, **environment: str) -> str:
-    command = [sys.executable, str(FOLDER / script), *map(str, arguments)]
+    command = [quick_python(), str(FOLDER / script), *map(str, arguments)]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from commands import ROOT, answer, command
+from commands import ROOT, answer, command, quick_python
 
 TINY = ("size=tiny", "logger=none", "dropout=0.0", "data.train.count=120", "data.valid.count=8", "data.batches.size=20")
 ONCE = (*TINY, "trainer.max_epochs=1")
@@ -89,7 +89,7 @@ def test_two_parallel_runs_train_a_shared_stage_once_and_a_third_reuses_it(tmp_p
     shared = (*ONCE, *MEMORY, f"pretraining_folder={tmp_path}/stages")
     runs = [
         subprocess.Popen(
-            [sys.executable, ROOT / "train.py", *shared, f"memory.cells={cells}", f"hydra.run.dir={tmp_path}/{cells}"],
+            [quick_python(), ROOT / "train.py", *shared, f"memory.cells={cells}", f"hydra.run.dir={tmp_path}/{cells}"],
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,

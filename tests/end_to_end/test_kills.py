@@ -6,13 +6,12 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
-from commands import ROOT
+from commands import ROOT, quick_python
 
 from nmt.training.csv_logger import CsvLogger
 
@@ -26,7 +25,7 @@ KILLS = 6
 
 def start_run(folder: Path, *more: str) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, ROOT / "train.py", *SETTINGS, *more, f"hydra.run.dir={folder}"],
+        [quick_python(), ROOT / "train.py", *SETTINGS, *more, f"hydra.run.dir={folder}"],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
@@ -111,6 +110,7 @@ def log_unsaved_validation(folder: Path, step: int) -> None:
 
 SIGNAL_IN_SECOND_VALIDATION = """
 import os, runpy, signal, sys
+sys.path.insert(0, os.getcwd())
 from nmt.training import last_checkpoint
 
 def at_the_second(hook, then):
@@ -131,7 +131,9 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 
 def run_until_signal(moment: str, sent: signal.Signals, folder: Path, *more: str) -> int:
     """Return the exit status of a run that receives the signal in that hook of its second validation."""
-    command = [sys.executable, "-c", SIGNAL_IN_SECOND_VALIDATION, moment, str(int(sent)), ROOT / "train.py"]
+    program = folder.with_suffix(".py")
+    program.write_text(SIGNAL_IN_SECOND_VALIDATION)
+    command = [quick_python(), program, moment, str(int(sent)), ROOT / "train.py"]
     settings = [*SETTINGS, *more, f"hydra.run.dir={folder}"]
     return subprocess.run([*command, *settings], cwd=ROOT, timeout=100).returncode
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import ROOT
+from commands import ROOT, quick_path
 from matplotlib.figure import Figure
 
 from nmt.api.translations import Translation
@@ -42,7 +42,7 @@ def run_cell(source: str, names: dict[str, Any]) -> Any:
 
 
 def run_shell(line: str) -> None:
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = os.environ | {"PATH": quick_path()}
     done = subprocess.run(line, shell=True, capture_output=True, text=True, env=environment, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -31,7 +31,7 @@ def wait_until(condition, seconds: float = 500) -> None:
 
 def kill_once_training(arguments: list[str], runs: Path, pattern: str) -> int:
     """Start a command, kill it once its run has a checkpoint, and return the process of the run, which is stopped."""
-    with start_training(*arguments) as process:
+    with start_training(*arguments, python=sys.executable) as process:
         checkpoint = f"{pattern}/checkpoints/last.ckpt"
         wait_until(lambda: list(runs.glob(checkpoint)) or process.poll())
         orphan = find_process(str(next(runs.glob(checkpoint)).parents[1]))
@@ -44,7 +44,7 @@ def kill_once_training(arguments: list[str], runs: Path, pattern: str) -> int:
 def run_again(arguments: list[str], orphan: int, number: int) -> str:
     """Run a command that waits for an orphan; send the orphan a signal then, and return the output of the command."""
     lines = []
-    with start_training(*arguments) as process:
+    with start_training(*arguments, python=sys.executable) as process:
         for line in process.stderr:
             lines.append(line)
             if "another process trains there; waiting for it" in line:

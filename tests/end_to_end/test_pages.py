@@ -3,11 +3,13 @@
 import re
 import shlex
 import shutil
+from pathlib import Path
 
 import pytest
 from cluster.slurm import find_free_ports
 from code_blocks import Block, find_blocks
 from commands import ROOT
+from filelock import FileLock
 from small_project import run_shell, write_small_project
 
 PAGES = ("README", "comparing", "data", "evaluation", "experiments", "python", "scaling", "settings", "translation")
@@ -41,15 +43,22 @@ INSTEAD = {
 }
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    """Return a copy of the project with small defaults, data sets, texts of a user, two runs and a sweep."""
-    place = tmp_path_factory.mktemp("project")
+def prepare(place: Path) -> None:
     write_small_project(place)
     for name in ("first", "second"):
         run_shell(place, f"python train.py data=multi30k logger=none hydra.run.dir=outputs/{name}")
     sweep = "experiment=multi30k attention=additive,coverage seed=1,2 sweep=first"
     run_shell(place, f"python train.py -m {sweep} score_test=true")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory, testrun_uid):
+    """Return a copy of the project with small defaults, data sets, texts of a user, two runs and a sweep."""
+    # The parent is common to the parallel workers, and without them to all runs of the tests
+    place = tmp_path_factory.getbasetemp().parent / f"project_{testrun_uid}"
+    with FileLock(f"{place}.lock"):
+        if not place.exists():
+            prepare(place)
     return place
 
 
@@ -70,6 +79,8 @@ def lines_to_run(block: Block) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_run_in_its_order(prepared, tmp_path, page):
     place = shutil.copytree(prepared, tmp_path / "project")
+    if page == "wandb":
+        shutil.copy(ROOT / "conf" / "config.yaml", place / "conf")  # which logs to W&B
     (document,) = ROOT.glob(f"{page}.md") if page == "README" else (ROOT / "docs").glob(f"{page}.md")
     blocks = sorted(find_blocks(document), key=lambda block: document.read_text(encoding="utf-8").index(block.text))
     scripts = [script for block in blocks if (script := "\n".join(lines_to_run(block)))]

@@ -5,13 +5,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import offline_wandb
 import pytest
 import torch
-from commands import ROOT, TWELVE_STEPS, TWO_STEPS, command
+from commands import ROOT, TWELVE_STEPS, TWO_STEPS, command, quick_python
 from omegaconf import OmegaConf
 
 
@@ -110,13 +109,13 @@ def find_process(text: str) -> int:
 HANG_UP = pytest.param(signal.SIGHUP, marks=pytest.mark.slow)
 
 
-def start_training(*arguments: str) -> subprocess.Popen:
-    """Start training with the default handlers of SIGINT and SIGHUP.
+def start_training(*arguments: str, python: str | None = None) -> subprocess.Popen:
+    """Start training with the default handlers of SIGINT and SIGHUP, quickly or with a Python that is given.
 
     A background shell ignores Ctrl-C, and nohup ignores SIGHUP; child processes would inherit both.
     """
     return subprocess.Popen(
-        [sys.executable, ROOT / "train.py", *arguments],
+        [python or quick_python(), ROOT / "train.py", *arguments],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
@@ -134,7 +133,7 @@ def load_weights(folder):
 @pytest.mark.slow
 def test_a_restarted_sweep_resumes_killed_jobs_and_skips_completed_ones(tmp_path):
     arguments = ("-m", "attention=dot,general", "trainer.max_epochs=30", *TWELVE_STEPS)
-    sweep = [sys.executable, ROOT / "train.py", *arguments, f"hydra.sweep.dir={tmp_path}/sweep"]
+    sweep = [quick_python(), ROOT / "train.py", *arguments, f"hydra.sweep.dir={tmp_path}/sweep"]
     running = subprocess.Popen(sweep, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     for line in running.stderr:
         if "epoch 3," in line and "validated" in line:  # epoch 2 is stored

@@ -5,10 +5,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
-from commands import ROOT
+from commands import ROOT, quick_path
 
 PART = re.compile(
     r"^`(?P<file>[\w/.]+)`\n\n```\w+\n(?P<content>.*?)^```$|^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
@@ -55,7 +54,6 @@ def find_missing(shown: str, output: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_tutorial_can_be_followed(checkout):
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     text, output = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"), ""
     for long, short in SMALLER.items():
         assert long in text
@@ -66,7 +64,7 @@ def test_the_tutorial_can_be_followed(checkout):
         elif part["language"] == "sh":
             done = subprocess.run(
                 ["bash", "-e", "-o", "pipefail", "-c", part["text"]],
-                cwd=checkout, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False,
+                cwd=checkout, env=os.environ | {"PATH": quick_path()}, capture_output=True, text=True, check=False,
             )  # fmt: skip
             output = done.stdout + done.stderr
             assert done.returncode == 0, f"{part['text']}\n{output}"

@@ -6,11 +6,10 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from contextlib import contextmanager
 
 import pytest
-from commands import ROOT, TWELVE_STEPS
+from commands import ROOT, TWELVE_STEPS, quick_python
 from report.folders import pairs, write_run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
@@ -61,7 +60,7 @@ def add_row(run, step: int) -> None:
 @contextmanager
 def serving(*arguments: str):
     """Serve the page, and yield its address and what was reported before; Ctrl-C stops it without a traceback."""
-    words = [sys.executable, str(ROOT / "compare.py"), *arguments, "resamples=20", "serve=true", "port=0"]
+    words = [quick_python(), str(ROOT / "compare.py"), *arguments, "resamples=20", "serve=true", "port=0"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
     lines = []
@@ -231,7 +230,7 @@ def test_a_sweep_is_watched_from_before_its_first_job_to_its_end(browser, tmp_pa
         assert lines == [f"{tmp_path}/sweep: no such folder yet\n"]
         assert page.locator(".notice").inner_text() == f"{tmp_path}/sweep: no such folder yet"
         seeds = ("-m", "seed=1,2", "score_test=true", f"hydra.sweep.dir={tmp_path / 'sweep'}")
-        words = [sys.executable, ROOT / "train.py", *MANY_EPOCHS, *seeds]
+        words = [quick_python(), ROOT / "train.py", *MANY_EPOCHS, *seeds]
         training = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL)
         try:
             watch_the_first_job(page)

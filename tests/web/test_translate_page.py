@@ -4,12 +4,11 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from commands import ROOT, TWO_STEPS, command
+from commands import ROOT, TWO_STEPS, command, quick_python
 from heatmaps import check_reading
 
 LINE = "Gurcu pu ma ma nibi ."
@@ -35,7 +34,7 @@ def address(tmp_path_factory):
 
 
 def serving(*arguments: str) -> subprocess.Popen:
-    command_line = [sys.executable, str(ROOT / "translate.py"), *arguments, "serve=true", "port=0", "device=cpu"]
+    command_line = [quick_python(), str(ROOT / "translate.py"), *arguments, "serve=true", "port=0", "device=cpu"]
     return subprocess.Popen(
         command_line, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
