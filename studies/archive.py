@@ -4,6 +4,7 @@ A study outlives the machines it runs on. A kept run can be restored elsewhere a
 licences of their own, so their texts are not kept: they are read from the data when a run is restored.
 """
 
+import copy
 import io
 import json
 import lzma
@@ -39,7 +40,7 @@ from nmt.runs.trained_model import build_data
 from nmt.system.files import atomic_write, write_json, write_text
 from nmt.system.safe_files import UnreadableError
 
-TABLES, RUNS = "tables", "runs/"  # entries of an archive
+TABLES, RUNS, LINES = "tables", "runs/", "lines/"  # entries of an archive
 FILES = (CONFIG, OVERRIDES, METRICS)
 PARTS = ("summary", "files", "choices", "tests")  # of a kept run
 # for text, whose bytes do not lie in groups of four (pb): up to 6 % smaller than the preset alone
@@ -52,7 +53,8 @@ class Archive:
     """The archive of a study, read whole and written whole.
 
     Args:
-        path: the file, a tar of JSON files which is compressed as a whole; an empty archive where there is none.
+        path: the file, a tar of JSON files which is compressed as a whole; an empty archive where there is none. In it,
+            translations lie apart from their runs, as rows with those of all runs for a sentence.
     """
 
     def __init__(self, path: Path):
@@ -62,7 +64,7 @@ class Archive:
             try:
                 unpacked = io.BytesIO(lzma.decompress(path.read_bytes()))  # checks the checksum, as tarfile does not
                 with tarfile.open(fileobj=unpacked) as tar:
-                    self.entries = {name: json.load(tar.extractfile(name)) for name in tar.getnames()}
+                    self.entries = _join({name: json.load(tar.extractfile(name)) for name in tar.getnames()})
             except DAMAGE as error:
                 raise UnreadableError(f"{path} is damaged ({first_line(error)}). Fix: take it from git again") from None
 
@@ -82,13 +84,44 @@ class Archive:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
-            for name in sorted(self.entries):
-                content = json.dumps(self.entries[name], ensure_ascii=False, separators=(",", ":")).encode()
+            for name, entry in sorted(_part(self.entries).items()):
+                content = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
                 member = tarfile.TarInfo(name)
                 member.size = len(content)
                 tar.addfile(member, io.BytesIO(content))
         with atomic_write(self.path) as draft:
             draft.write_bytes(lzma.compress(packed.getvalue(), filters=XZ))
+
+
+def _part(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries with the lines of all runs for a sentence side by side, which takes a tenth fewer bytes."""
+    parted, tests = copy.deepcopy(dict(entries)), {}
+    for run, test, evaluation in _list_evaluations(parted):
+        for place, key in (evaluation, "hypotheses"), (evaluation["scores"], "alignment_counts"):
+            if lines := place.get(key):
+                tests.setdefault(f"{LINES}{key}/{test}/{len(lines)}", {})[run] = lines
+                place[key] = None
+    columns = {
+        name: {"runs": list(runs), "rows": list(zip(*runs.values(), strict=True))} for name, runs in tests.items()
+    }
+    return parted | columns
+
+
+def _join(parted: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the lines back into the runs."""
+    entries = {name: entry for name, entry in parted.items() if not name.startswith(LINES)}
+    evaluations = {(run, test): evaluation for run, test, evaluation in _list_evaluations(entries)}
+    for name in parted.keys() - entries.keys():
+        _, key, test, _ = name.split("/")
+        for run, *lines in zip(parted[name]["runs"], *parted[name]["rows"], strict=True):
+            place = evaluations[run, test]
+            (place if key in place else place["scores"])[key] = lines
+    return entries
+
+
+def _list_evaluations(entries: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    runs = {name: kept for name, kept in entries.items() if name.startswith(RUNS)}
+    return [(run, test, evaluation) for run, kept in runs.items() for test, evaluation in kept.get("tests", {}).items()]
 
 
 def keep_runs(runs: Sequence[RunFolder], tests: Sequence[str], archive: Archive) -> list[str]:

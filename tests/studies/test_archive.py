@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -257,6 +258,19 @@ def test_an_entry_that_is_no_run_costs_no_other_run(sweep):
     archive.write()
     shutil.rmtree(sweep)
     assert restore(sweep) == {sweep / "a": "what is kept is not a run", sweep / "b": ""}
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_the_file_holds_the_translations_of_a_sentence_side_by_side(sweep, test):
+    keep(sweep / "a")
+    keep(sweep / "b")
+    runs = [f"{RUNS}{sweep}/a", f"{RUNS}{sweep}/b"]
+    kept = [Archive(ARCHIVE).entries[run]["tests"][test]["hypotheses"] for run in runs]
+    with tarfile.open(ARCHIVE) as tar:
+        lines = json.load(tar.extractfile(f"lines/hypotheses/{test}/30"))
+        alone = json.load(tar.extractfile(runs[0]))
+    assert lines == {"runs": runs, "rows": [list(row) for row in zip(*kept, strict=True)]}
+    assert alone["tests"][test]["hypotheses"] is None
 
 
 def test_equal_entries_make_equal_files(sweep):
