@@ -53,8 +53,8 @@ class Archive:
     """The archive of a study, read whole and written whole.
 
     Args:
-        path: the file, a tar of JSON files which is compressed as a whole; an empty archive where there is none. In it,
-            translations lie apart from their runs, as rows with those of all runs for a sentence.
+        path: the file, a tar of JSON files which is compressed as a whole; an empty archive where there is none.
+            Translations lie apart from their runs: each row holds those of one sentence by all runs.
     """
 
     def __init__(self, path: Path):
@@ -94,8 +94,11 @@ class Archive:
 
 
 def _part(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries with the lines of all runs for a sentence side by side, which takes a tenth fewer bytes."""
-    parted, tests = copy.deepcopy(dict(entries)), {}
+    """Return the entries with the lines of all runs for a sentence side by side.
+
+    This makes most archives smaller, and all together by 8 %.
+    """
+    parted, tests = copy.deepcopy(dict(sorted(entries.items()))), {}
     for run, test, evaluation in _list_evaluations(parted):
         for place, key in (evaluation, "hypotheses"), (evaluation["scores"], "alignment_counts"):
             if lines := place.get(key):
@@ -108,7 +111,7 @@ def _part(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _join(parted: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the lines back into the runs."""
+    """Put the lines that `_part` took out back into the runs."""
     entries = {name: entry for name, entry in parted.items() if not name.startswith(LINES)}
     evaluations = {(run, test): evaluation for run, test, evaluation in _list_evaluations(entries)}
     for name in parted.keys() - entries.keys():

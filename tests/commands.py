@@ -5,10 +5,10 @@ import json
 import os
 import runpy
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
-import time
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from fork_client import read_at_start
 from hydra.core.global_hydra import GlobalHydra
 
 ROOT = Path(__file__).parent.parent
+AT_START = dict(os.environ)  # before a test changes it
 TWO_STEPS = (
     "size=tiny",
     "debug=steps",
@@ -62,21 +63,30 @@ def command(verb: str, *arguments: str, stdin: bytes = b"", check: bool = True, 
     return done
 
 
-@cache
 def quick_python() -> str:
     """Return a program that stands for Python and runs scripts in copies of one process (fork_server.py)."""
+    server, program = start_server()
+    assert server.poll() is None, "the server of copies has ended"
+    return str(program)
+
+
+@cache
+def start_server() -> tuple[subprocess.Popen, Path]:
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     here, program, address = Path(__file__).parent, Path(folder.name) / "python", f"{folder.name}/socket"
-    variables = json.dumps(read_at_start(os.environ))
-    client = ["-IS", here / "fork_client.py", address, sys.executable, program, variables]
+    client = ["-IS", here / "fork_client.py", address, sys.executable, program, json.dumps(read_at_start(AT_START))]
     program.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, [sys.executable, *client]))} "$@"\n')
     program.chmod(0o755)
-    server = subprocess.Popen([sys.executable, here / "fork_server.py", address], stdin=subprocess.PIPE, cwd=ROOT)
-    while not Path(address).exists():
-        assert server.poll() is None
-        time.sleep(0.05)
-    return str(program)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        number = listener.fileno()
+        command = [sys.executable, here / "fork_server.py", str(number)]
+        server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, cwd=ROOT, env=AT_START, pass_fds=[number], start_new_session=True
+        )
+    return server, program
 
 
 def quick_path() -> str:

@@ -1,4 +1,4 @@
-"""Run a script in a copy of the server's process, or any other command of Python as usual.
+"""Run a script in a copy of the server's process; run anything else with the real Python.
 
 `fork_client.py SOCKET PYTHON THIS VARIABLES [ARGUMENT …]`: PYTHON is the real one, THIS the program that stands for
 it, and VARIABLES are those that Python read when the server started.
@@ -13,11 +13,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-READ_AT_START = ("PYTHON", "LANG", "LC_", "RANK", "LOCAL_RANK", "SLURM_PROCID")
+READ_AT_START = ("PYTHON", "LANG", "LC_", "RANK", "LOCAL_RANK", "SLURM_PROCID", "OMP_", "MKL_")
 
 
 def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that Python and Lightning read when they start, without PYTHONPATH, which copies follow."""
+    """Return the variables that Python and libraries read when they start.
+
+    PYTHONPATH is left out, because each copy applies it itself.
+    """
     names = [name for name in environment if name.startswith(READ_AT_START) and name != "PYTHONPATH"]
     return {name: environment[name] for name in names}
 
@@ -34,8 +37,13 @@ def run_in_copy(path: str, this: str, words: list[str]) -> int:
     server.sendall(f"{json.dumps(request)}\n".encode())
     answers = server.makefile()
     copy = int(answers.readline())
+
+    def pass_on(number, frame):
+        with suppress(ProcessLookupError):  # because it has ended
+            os.kill(copy, number)
+
     for number in set(PASSED_ON) - set(ignored):
-        signal.signal(number, lambda number, frame: os.kill(copy, number))
+        signal.signal(number, pass_on)
     return int(answers.readline())
 
 

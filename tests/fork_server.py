@@ -1,6 +1,7 @@
 """Run scripts in copies of a process that has imported the libraries, because the import takes seconds.
 
-`fork_server.py SOCKET` serves until its standard input ends. `fork_client.py` asks it for copies.
+`fork_server.py NUMBER` serves at a socket, whose descriptor it inherits, until its standard input ends. For each
+request of `fork_client.py` it forks a helper, which forks the copy, waits for it, and tells the client how it ended.
 """
 
 import importlib
@@ -12,24 +13,26 @@ import signal
 import socket
 import sys
 
+from fork_client import PASSED_ON
+
 LIBRARIES = ("torch", "pytorch_lightning", "hydra", "omegaconf", "sacrebleu", "tokenizers", "matplotlib.figure")
 
 
-def serve(path: str) -> socket.socket:
-    """Accept clients; only copies return, each with its client."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen()
-        while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
-            client, _ = listener.accept()
-            if os.fork() == 0:
-                return client
-            client.close()
+def serve(listener: socket.socket) -> socket.socket:
+    """Accept clients; only helpers return, each with its client."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that the system removes ended helpers
+    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+        client, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            return client
+        client.close()
     sys.exit()
 
 
-def copy_for(client: socket.socket) -> dict:
-    """Fork the copy that runs a script, and tell the client how it ended; only the copy returns, with the request."""
+def fork_copy(client: socket.socket) -> dict:
+    """Fork the copy that runs a script; only the copy returns, with the request."""
     _, streams, _, _ = socket.recv_fds(client, 1, 3)
     request = json.loads(client.makefile().readline())
     copy = os.fork()
@@ -41,29 +44,28 @@ def copy_for(client: socket.socket) -> dict:
         return request
     for stream in streams:
         os.close(stream)
-    client.sendall(f"{copy}\n".encode())
-    end = os.pidfd_open(copy)
-    if end in select.select([end, client], [], [])[0]:
-        client.sendall(f"{os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])}\n".encode())
-    else:  # the client was killed
-        os.kill(copy, signal.SIGKILL)
-    os._exit(0)
+    try:
+        client.sendall(f"{copy}\n".encode())
+        end = os.pidfd_open(copy)
+        if end in select.select([end, client], [], [])[0]:  # otherwise the client was killed
+            client.sendall(f"{os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])}\n".encode())
+            copy = None
+    finally:
+        if copy:
+            os.kill(copy, signal.SIGKILL)
+        os._exit(0)
 
 
 sys.path.pop(0)  # this folder, whose modules a script must not find
 for library in LIBRARIES:
     importlib.import_module(library)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # in the copies, even if the tests run in the background
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that ended copies of serve need no wait
-client = serve(sys.argv[1])
-signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-request = copy_for(client)
+request = fork_copy(serve(socket.socket(fileno=int(sys.argv[1]))))
 os.environ.clear()
 os.environ.update(request["environment"])
 os.chdir(request["cwd"])
-for number in request["ignored"]:
-    signal.signal(number, signal.SIG_IGN)
+for number in PASSED_ON:
+    default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    signal.signal(number, signal.SIG_IGN if number in request["ignored"] else default)
 sys.stdin = os.fdopen(0)
 sys.executable, sys.argv = request["python"], request["words"]
 named = request["environment"].get("PYTHONPATH", "").split(os.pathsep)

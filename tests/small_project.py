@@ -4,10 +4,11 @@ import gzip
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
-from commands import ROOT, quick_path
+from commands import ROOT, quick_python
 from documented_files import write_users_folder
 
 SMALLER = {  # in files of conf/
@@ -78,10 +79,12 @@ def write_texts(place):
         (place / f"cc.{language}.300.vec.gz").write_bytes(gzip.compress("".join(vectors).encode()))
 
 
-def run_shell(place: Path, script: str, **variables: str) -> str:
-    """Run commands in a shell in which `python` starts quickly, and return their output."""
-    environment = os.environ | {"WANDB_MODE": "offline", "PATH": quick_path()} | variables
+def run_shell(place: Path, script: str, python: str | None = None, **variables: str) -> str:
+    """Run commands in a shell with a given `python`, or with one that starts quickly, and return their output."""
+    environment = os.environ | {"WANDB_MODE": "offline"} | variables
     environment.pop("NMT_DATA", None)  # or the large data sets would be read
+    folders = [os.path.dirname(python or quick_python()), os.path.dirname(sys.executable)]
+    environment["PATH"] = os.pathsep.join([*folders, environment["PATH"]])
     shell = ["bash", "-e", "-o", "pipefail", "-c", script]
     done = subprocess.run(shell, cwd=place, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"

@@ -261,5 +261,5 @@ def count_validations(sweep: Path) -> list[int]:
 
 @needs_submitit
 def test_the_documented_command_submits_the_jobs_of_a_sweep(cluster: Cluster, project):
-    run_shell(project, read_documented(project, "hydra/launcher=submitit_slurm"), **cluster.environment)
+    run_shell(project, read_documented(project, "hydra/launcher=submitit_slurm"), sys.executable, **cluster.environment)
     check_scored(project / "multirun" / "slurm", 4)

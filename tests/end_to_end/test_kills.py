@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -23,9 +24,9 @@ SETTINGS = (
 KILLS = 6
 
 
-def start_run(folder: Path, *more: str) -> subprocess.Popen:
+def start_run(folder: Path, *more: str, python: str | None = None) -> subprocess.Popen:
     return subprocess.Popen(
-        [quick_python(), ROOT / "train.py", *SETTINGS, *more, f"hydra.run.dir={folder}"],
+        [python or quick_python(), ROOT / "train.py", *SETTINGS, *more, f"hydra.run.dir={folder}"],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
@@ -33,8 +34,8 @@ def start_run(folder: Path, *more: str) -> subprocess.Popen:
     )
 
 
-def train_to_end(folder: Path, *more: str) -> str:
-    running = start_run(folder, *more)
+def train_to_end(folder: Path, *more: str, python: str | None = None) -> str:
+    running = start_run(folder, *more, python=python)
     _, stderr = running.communicate(timeout=200)
     assert running.returncode == 0, stderr
     return stderr
@@ -56,9 +57,9 @@ def read_summary(folder: Path) -> dict:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    """A run without interruption."""
+    """A run without interruption, in a process of its own, which draws another seed for hashes."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    train_to_end(folder)
+    train_to_end(folder, python=sys.executable)
     return folder
 
 

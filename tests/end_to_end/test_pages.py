@@ -54,7 +54,7 @@ def prepare(place: Path) -> None:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory, testrun_uid):
     """Return a copy of the project with small defaults, data sets, texts of a user, two runs and a sweep."""
-    # The parent is common to the parallel workers, and without them to all runs of the tests
+    # Parallel workers share the parent folder; without workers, all runs of the tests share it
     place = tmp_path_factory.getbasetemp().parent / f"project_{testrun_uid}"
     with FileLock(f"{place}.lock"):
         if not place.exists():

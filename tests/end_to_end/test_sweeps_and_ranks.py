@@ -94,7 +94,7 @@ def test_a_search_for_settings_goes_on_where_it_stopped_and_names_the_best(tmp_p
 
 
 def find_process(text: str) -> int:
-    """Return the id of the process whose command line contains a text."""
+    """Return the id of the process whose command line contains a text, of a client if it runs in a copy."""
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             try:

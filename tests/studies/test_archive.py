@@ -274,6 +274,12 @@ def test_the_file_holds_the_translations_of_a_sentence_side_by_side(sweep, test)
 
 
 def test_equal_entries_make_equal_files(sweep):
+    keep(sweep / "b")
+    keep(sweep / "a")
+    in_turn = ARCHIVE.read_bytes()
+    ARCHIVE.unlink()
+    keep(sweep / "a", sweep / "b")
+    assert ARCHIVE.read_bytes() == in_turn
     keep(sweep)
     before = ARCHIVE.read_bytes()
     Archive(ARCHIVE).write()
