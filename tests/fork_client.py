@@ -29,9 +29,8 @@ def run_in_copy(path: str, this: str, words: list[str]) -> int:
     """Return the exit status of a script, negative for a signal; signals to this process are passed on."""
     server = socket.socket(socket.AF_UNIX)
     server.connect(path)
-    ignored = [
-        number for number in PASSED_ON if signal.getsignal(number) == signal.SIG_IGN
-    ]  # in "command &" of a shell
+    # A shell lets "command &" ignore SIGINT
+    ignored = [number for number in PASSED_ON if signal.getsignal(number) == signal.SIG_IGN]
     request = {"words": words, "cwd": os.getcwd(), "environment": dict(os.environ), "python": this, "ignored": ignored}
     socket.send_fds(server, [b"\n"], [0, 1, 2])
     server.sendall(f"{json.dumps(request)}\n".encode())
