@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 from nmt.cli.compare import compare
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError, UserError
+from nmt.errors import ConfigurationError, UserError, did_you_mean
 from nmt.report.load.run_folder import RunFolder, find_runs, read_settings
 from nmt.report.load.run_names import select_training_overrides
 from nmt.report.render.paper_table import TABLE
@@ -43,7 +43,8 @@ def main() -> None:
         raise ConfigurationError(f"{' '.join(sys.argv[1:])}: give keep NAME …, restore NAME …, or nothing")
     for name in names:
         if name not in studies:
-            raise ConfigurationError(f"{name}: no such study; there are {', '.join(studies)}")
+            hint = did_you_mean(name, studies)
+            raise ConfigurationError(f"{name}: no such study{hint}; there are {', '.join(studies)}")
         restore(name, studies)
         if command == "keep":
             keep(name, studies)

@@ -18,9 +18,9 @@ Points = Mapping[str, tuple[float, float]]  # the mean and the deviation of each
 
 
 def draw_figure(name: str, study: Mapping[str, Any], kept: Mapping[str, Any], folder: Path) -> Path | None:
-    """Write NAME.svg and return its path; None where a study has nothing to draw."""
+    """Write NAME.svg and return its path; None where a study has fewer than two systems."""
     tests = kept.get(name, {}).get("tests", {})
-    if not tests:
+    if max((len(tables["systems"]) for tables in tests.values()), default=0) < 2:
         return None
     measure = "aer" if study.get("asks") == "alignment" else "bleu"
     path = folder / f"{name}.svg"

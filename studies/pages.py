@@ -18,9 +18,9 @@ from studies.summary_table import render_summary
 
 HEAD = """# Results
 
-Each study asks one question. Its page gives the finding, a leaderboard, a figure, the commands, and
-all tables. `compare.py` made the tables, and the numbers in the text are taken from them. The archive
-beside a page holds the tables and the runs, without weights.
+Each study asks one question. Its page gives the finding, a leaderboard, the commands, and all tables,
+and a figure where there are several systems. `compare.py` made the tables, and the numbers in the text
+are taken from them. The archive beside a page holds the tables and the runs, without weights.
 
     python -m studies                 write these pages again, from the archives
     python -m studies keep NAME       compare the runs of a study again, and keep them

@@ -219,7 +219,7 @@ def test_a_study_without_runs_cannot_be_kept(results):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("keep", "kind"), "kind: no such study; there are kinds"),
+        (("keep", "kind"), r"kind: no such study \(did you mean kinds\?\); there are kinds"),
         (("keep",), "keep NAME"),
         (("forget",), "keep NAME"),
         (("write", "kinds"), "keep NAME"),
