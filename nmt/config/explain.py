@@ -190,7 +190,8 @@ def _find_deeper(name: str, node: DictConfig) -> str:
 
 def _broken_yaml(error: MarkedYAMLError, _: re.Match) -> str:
     problem = ", ".join(filter(None, (error.context, error.problem)))
-    return f"{error.problem_mark.name}, line {error.problem_mark.line + 1}: {problem}"
+    mark = error.problem_mark
+    return f"{mark.name}, line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
 def _too_few_values(error: IndexError, _: re.Match, section: str, settings: DictConfig) -> str:

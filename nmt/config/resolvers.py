@@ -1,6 +1,7 @@
 """OmegaConf resolvers of the configuration files, such as ${twice:…}; importing this module registers them.
 
-A function here has the name of its resolver. The configuration data/tests=open is registered, too.
+A function here has the name of its resolver. The configuration data/tests=open is registered, too, and files are read
+in C from here on.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.installation import name_command
 from nmt.config.key_list import describe_settings
+from nmt.config.omegaconf_internals import parse_yaml_in_c
 from nmt.config.schema import list_choices
 from nmt.config.user_dir import list_conf_dirs
 
@@ -78,6 +80,7 @@ def keys_with_comments(*, _root_: DictConfig) -> str:
     return describe_settings(settings, _root_.hydra.runtime.choices).replace("$", "$$")
 
 
+parse_yaml_in_c()
 for one in (twice, half, default, folder_name, stage, choices, groups_with_choices, keys_with_comments, name_command):
     OmegaConf.register_new_resolver(one.__name__, one, replace=True)
 

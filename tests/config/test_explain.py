@@ -230,7 +230,7 @@ CASES = {  # type and pattern of a row: the command, the error, the line
     ("MarkedYAMLError", r"line \d+, column"): (
         [],
         read_broken_yaml,
-        "FOLDER/mine.yaml, line 3: while parsing a flow sequence, expected ',' or ']'",
+        "FOLDER/mine.yaml, line 3, column 8: while parsing a flow sequence, did not find expected ',' or ']'",
     ),
     ("RuntimeError", '^Could not detect "srun"'): (
         [],

@@ -5,7 +5,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf, open_dict
 
 from nmt.config.installation import CONF_DIR
-from nmt.config.schema import check_composed_config, check_section, load_defaults
+from nmt.config.schema import CLOSED_SECTIONS, check_composed_config, check_section, load_defaults, load_known_settings
 from nmt.errors import ConfigurationError
 
 
@@ -56,3 +56,26 @@ def test_every_setting_of_a_stored_search_is_checked():
 @pytest.mark.parametrize("command", ["align", "compare", "evaluate", "search", "translate"])
 def test_defaults_are_what_hydra_composes(command):
     assert list(load_defaults(command).items()) == list(compose(command).items())
+
+
+def test_the_known_settings_of_closed_sections_are_those_that_hydra_composes():
+    known, composed = load_known_settings(), compose("config")
+    assert known.keys() == composed.keys()
+    assert {name: known[name] for name in CLOSED_SECTIONS} == {name: composed[name] for name in CLOSED_SECTIONS}
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("attnetion", r" \(did you mean attention\?\)"),
+        ("experiment", ""),  # the content of a file in conf/experiment without its package line
+        ("debug", ""),
+        ("default", ""),
+    ],
+)
+def test_another_key_at_the_top_is_refused(key, hint):
+    config = compose("config")
+    with open_dict(config):
+        config[key] = {"window": 3}
+    with pytest.raises(ConfigurationError, match=rf"^{key}: no such key, nothing reads it{hint}$"):
+        check_composed_config(config)
