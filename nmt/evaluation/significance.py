@@ -148,6 +148,7 @@ def sum_blocks(counts: np.ndarray, size: int) -> np.ndarray:
 def draws(sentences: int, resamples: int, seed: int) -> np.ndarray:
     """Resample test sets of the same size: (resample, sentence) how often each sentence is drawn."""
     drawn = np.random.default_rng(seed).multinomial(sentences, np.full(sentences, 1 / sentences), size=resamples)
+    drawn = drawn.astype(float)  # exact too, and faster to multiply than integers
     drawn.flags.writeable = False
     return drawn
 
@@ -195,8 +196,10 @@ def replaced_sentences(baseline: np.ndarray, system: np.ndarray) -> tuple[int, i
     """
     ours, theirs = baseline.sum(0) * len(system), system.sum(0) * len(baseline)
     total = ours.sum(0)
-    changes = bleu_from_totals(total - ours + theirs) - float(bleu_from_totals(total))
-    return int((changes > 0).sum()), int((changes < 0).sum())
+    before = float(bleu_from_totals(total))
+    changes = bleu_from_totals(total - ours + theirs) - before
+    least = ROUNDING * before  # because BLEU may be tiny: the baseline may have translated nothing
+    return int((changes > least).sum()), int((changes < -least).sum())
 
 
 def sign_test_p(better: int, worse: int) -> float:

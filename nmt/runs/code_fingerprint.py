@@ -75,7 +75,12 @@ def _reach(start: Definition) -> set[Definition]:
     return reached
 
 
-def _references(module: str, name: str) -> Iterator[Definition]:
+@cache
+def _references(module: str, name: str) -> frozenset[Definition]:
+    return frozenset(_find_references(module, name))
+
+
+def _find_references(module: str, name: str) -> Iterator[Definition]:
     imported = _imports(module)
     for word in set(re.findall(r"[^\W\d]\w*", _definitions(module)[name])):
         if word in _definitions(module):

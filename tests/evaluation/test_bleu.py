@@ -5,6 +5,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import BLEU
 
 from nmt.evaluation.bleu import (
     VARIANTS,
@@ -152,6 +153,17 @@ def test_sentence_statistics_sum_to_the_bleu_of_the_text():
     assert bleu_from_totals(np.stack([statistics.sum(0), statistics[chosen].sum(0)])) == pytest.approx(
         [corpus_bleu(hypotheses, references).score, again.score]
     )
+
+
+def test_bleu_of_many_totals_is_that_of_sacrebleu():
+    numbers = np.random.default_rng(0)
+    words = numbers.choice([0, 1, 2, 3, 4, 5, 9, 300], 2000)
+    ngrams = np.maximum(words[:, None] - np.arange(4), 0)
+    matches = numbers.integers(0, ngrams + 1) * numbers.integers(0, 2, ngrams.shape)
+    totals = np.column_stack([words, numbers.integers(1, 300, 2000), matches, ngrams])
+    expected = [BLEU.compute_bleu(row[2:6], row[6:], *row[:2], smooth_method="exp").score for row in totals.tolist()]
+    assert 500 < np.count_nonzero(expected) < 1900
+    np.testing.assert_allclose(bleu_from_totals(totals.reshape(20, 100, 10)).ravel(), expected, rtol=1e-12)
 
 
 def test_words_are_split_as_bleu_splits_them():

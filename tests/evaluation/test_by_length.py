@@ -63,7 +63,7 @@ def test_intervals_are_percentiles_of_resampled_texts():
     hypotheses, references = HYPOTHESES[:3] * 7, REFERENCES[:3] * 7
     (bucket,) = by_length([5] * 21, statistics_of(hypotheses, [references]), resamples=200, seed=3)
     scores = []
-    for drawn in draws(21, 200, 3):
+    for drawn in draws(21, 200, 3).astype(int):
         chosen = [index for index, times in enumerate(drawn) for _ in range(times)]
         scores.append(corpus_bleu([hypotheses[i] for i in chosen], [references[i] for i in chosen]).score)
     assert (bucket.low, bucket.high) == pytest.approx(tuple(np.percentile(scores, (2.5, 97.5))))
@@ -91,7 +91,7 @@ def test_differences_in_a_bucket_come_from_the_same_resamples():
     (_, first), *_, (_, last) = rows["other"]
     in_bucket = [index for index, length in enumerate(LENGTHS * 10) if length <= 10]
     scores = []
-    for times in draws(len(in_bucket), 50, 3):
+    for times in draws(len(in_bucket), 50, 3).astype(int):
         drawn = np.repeat(in_bucket, times)
         references = [(REFERENCES * 10)[index] for index in drawn]
         scores.append(
@@ -139,7 +139,7 @@ def test_gain_on_longer_sentences_is_relative_to_all_other_sentences():
         return better - base
 
     buckets = [[i for i, length in enumerate(lengths) if low < length <= low + 10] for low in (0, 10, 20)]
-    drawn = [draws(len(inside), 40, 3 + place) for place, inside in enumerate(buckets)]
+    drawn = [draws(len(inside), 40, 3 + place).astype(int) for place, inside in enumerate(buckets)]
     samples = []
     for number in range(40):
         resampled = [np.repeat(inside, times[number]).tolist() for inside, times in zip(buckets, drawn, strict=True)]

@@ -5,7 +5,7 @@ import inspect
 import pytest
 from sacrebleu.metrics import BLEU
 
-from nmt.evaluation.bleu import COUNTS, bleu_metric
+from nmt.evaluation.bleu import ORDER, bleu_metric
 from nmt.evaluation.sacrebleu_internals import NistBLEU, count_statistics, split_line
 
 
@@ -46,7 +46,7 @@ def test_extract_corpus_statistics_returns_the_counts_that_sum_to_bleu():
     metric = bleu_metric("none", lowercase=False)
     statistics = count_statistics(metric, hypotheses, references)
     assert statistics == [[5, 6, 4, 3, 2, 1, 5, 4, 3, 2], [2, 3, 1, 0, 0, 0, 2, 1, 0, 0]]
-    assert {len(counts) for counts in statistics} == {COUNTS}
+    assert {len(counts) for counts in statistics} == {2 + 2 * ORDER}
     words, reference_words, *counts = map(sum, zip(*statistics, strict=True))
     score = BLEU.compute_bleu(counts[:4], counts[4:], words, reference_words, smooth_method="exp")
     assert score.score == pytest.approx(metric.corpus_score(hypotheses, references).score)

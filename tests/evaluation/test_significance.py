@@ -115,7 +115,7 @@ def test_systems_of_several_runs_are_compared_by_their_mean():
     scores = [corpus_bleu(system, references).score for system in systems]
     assert (baseline.bleu, result.bleu) == pytest.approx((mean(scores[:2]), mean(scores[2:])))
     drawn_means = []
-    for drawn in draws(30, 80, 4):
+    for drawn in draws(30, 80, 4).astype(int):
         chosen = [index for index, times in enumerate(drawn) for _ in range(times)]
         texts_drawn = [[system[index] for index in chosen] for system in systems]
         drawn_scores = [corpus_bleu(text, [references[index] for index in chosen]).score for text in texts_drawn]
