@@ -39,11 +39,12 @@ format: .venv/installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# --no-compile: Python compiles the files that it imports; compiling all of them takes as long as the rest.
 .venv/installed: requirements.txt requirements-dev.txt requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "PYTHON=$(PYTHON): Python 3.11, 3.12 or 3.13 is needed. Fix: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet -r requirements-dev.txt # torch alone is left
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-compile -r requirements-dev.txt # torch alone is left
 	@touch $@
 
 # torch has no hash, because its file depends on the machine: processor or CUDA.

@@ -1,4 +1,4 @@
-"""Compose models from the configuration, and list all compositions; new YAML files are included automatically."""
+"""Compose models from the configuration, and list those to test; new YAML files are included automatically."""
 
 from copy import deepcopy
 from functools import cache
@@ -41,17 +41,34 @@ def recipes() -> list[str]:
 
 
 def compositions() -> list[tuple[str, ...]]:
-    """List every pair of decoder, attention and memory, every encoder × decoder, and every pair of attention parts.
+    """List models with every pair of decoder, attention, memory and encoder, and of attention's parts if not refused.
 
-    All of them are valid with the sizes of `tiny`. Penalties only read the trace, so they stand alone.
+    All of them are valid with the sizes of `tiny`. Penalties only read the trace, so each has a model of its own.
     """
-    whole = [*combinations(("decoder", "attention", "memory"), 2), ("encoder", "decoder")]
-    models = [pair for two in whole for pair in _products(*two)]
-    cells = _products("decoder/cell", "decoder/context_gate")  # of all decoders but `luong`
-    models += [pair for pair in _products("decoder", "decoder/cell") if "decoder=luong" not in pair] + cells
-    pairs = [pair for two in combinations(attention_groups(), 2) for pair in _products(*two)]
+    cells = [
+        pair for pair in _products("decoder", "decoder/cell") if "decoder=luong" not in pair
+    ]  # luong has no choice of cell
+    cells += _products("decoder/cell", "decoder/context_gate")
     penalties = [("attention=coverage_fertility", *penalty) for penalty in _products("attention/penalty")]
-    return [*models, *(pair for pair in pairs if not is_refused(pair)), *penalties]
+    whole = cover_pairs("attention", "decoder", "memory", "encoder")
+    return [*whole, *cells, *cover_pairs(*attention_groups()), *penalties]
+
+
+def cover_pairs(*groups: str) -> list[tuple[str, ...]]:
+    """List models in which every pair occurs that is not refused; a part joins a model if this adds pairs."""
+    pairs = [pair for two in combinations(groups, 2) for pair in _products(*two) if not is_refused(pair)]
+    waiting, models = dict.fromkeys(tuple(sorted(pair)) for pair in pairs), []
+    while waiting:
+        model = next(iter(waiting))
+        for group in groups:
+            if not any(choice.startswith(f"{group}=") for choice in model):
+                longer = [tuple(sorted((*model, *choice))) for choice in _products(group)]
+                fitting = [model, *(one for one in longer if not any(map(is_refused, combinations(one, 2))))]
+                model = max(fitting, key=lambda one: len(waiting.keys() & combinations(one, 2)))
+        for pair in combinations(model, 2):
+            waiting.pop(pair, None)
+        models.append(model)
+    return models
 
 
 def attention_groups() -> list[str]:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).parent.parent
-# Folders and files whose tests start programs, try all combinations, or compose and train many models
+# Folders and files whose tests start programs, try many combinations, or compose and train many models
 SLOW = ("end_to_end", "cluster", "fuzz", "benchmarks", "web", "reference")
 SLOW += ("model/test_every_composition.py", "model/test_mechanisms.py", "share/test_hub.py")
 SLOW += ("studies/test_archive.py", "studies/test_results.py", "system/test_freed_memory.py")
@@ -27,6 +27,13 @@ install_import_hook("nmt.model", "beartype.beartype")
 
 
 torch.set_num_threads(1)
+
+
+def pytest_xdist_auto_num_workers(config):
+    """Return the cores that this process may use, and one more with slow tests, because some of these wait."""
+    from nmt.system.hardware import available_cores
+
+    return available_cores() + (config.option.markexpr != "not slow")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-READ_AT_START = ("PYTHON", "LANG", "LC_", "RANK", "LOCAL_RANK", "SLURM_PROCID", "OMP_", "MKL_")
+READ_AT_START = ("PYTHON", "LANG", "LC_", "OMP_", "MKL_")
 
 
 def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
@@ -41,7 +41,7 @@ def run_in_copy(path: str, this: str, words: list[str]) -> int:
         with suppress(ProcessLookupError):  # because it has ended
             os.kill(copy, number)
 
-    for number in set(PASSED_ON) - set(ignored):
+    for number in PASSED_ON:
         signal.signal(number, pass_on)
     return int(answers.readline())
 

@@ -2,8 +2,11 @@
 
 `fork_server.py NUMBER` serves at a socket, whose descriptor it inherits, until its standard input ends. For each
 request of `fork_client.py` it forks a helper, which forks the copy, waits for it, and tells the client how it ended.
+Copies have the server's seed of hashes, so results that depend on it do not differ between them.
 """
 
+import atexit
+import gc
 import importlib
 import json
 import os
@@ -16,6 +19,7 @@ import sys
 from fork_client import PASSED_ON
 
 LIBRARIES = ("torch", "pytorch_lightning", "hydra", "omegaconf", "sacrebleu", "tokenizers", "matplotlib.figure")
+LIBRARIES += ("filelock", "jaxtyping", "safetensors.torch")
 
 
 def serve(listener: socket.socket) -> socket.socket:
@@ -56,9 +60,25 @@ def fork_copy(client: socket.socket) -> dict:
         os._exit(0)
 
 
+def end_without_clearing() -> None:
+    """End this copy after its other exit functions.
+
+    To clear the shared modules would copy their memory, which takes over a second. So files that a script leaves open
+    are not flushed, and errors while modules are cleared are not seen.
+    """
+    if status is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+status: int | None = None  # of the script; None until it ends, and if Ctrl-C ends it
+atexit.register(end_without_clearing)  # first, so that it is called last
 sys.path.pop(0)  # this folder, whose modules a script must not find
 for library in LIBRARIES:
     importlib.import_module(library)
+rank_zero = importlib.import_module("lightning_fabric.utilities.rank_zero")
+gc.freeze()  # or garbage collection in a copy would copy the libraries' memory
 request = fork_copy(serve(socket.socket(fileno=int(sys.argv[1]))))
 os.environ.clear()
 os.environ.update(request["environment"])
@@ -66,8 +86,17 @@ os.chdir(request["cwd"])
 for number in PASSED_ON:
     default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
     signal.signal(number, signal.SIG_IGN if number in request["ignored"] else default)
+rank_zero.rank_zero_only.rank = rank_zero._get_rank() or 0  # Lightning sets it when it is imported
 sys.stdin = os.fdopen(0)
 sys.executable, sys.argv = request["python"], request["words"]
 named = request["environment"].get("PYTHONPATH", "").split(os.pathsep)
 sys.path[:0] = [os.path.dirname(os.path.realpath(sys.argv[0])), *map(os.path.abspath, filter(None, named))]
-runpy.run_path(sys.argv[0], run_name="__main__")
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+    status = 0
+except SystemExit as end:
+    status = (end.code or 0) if isinstance(end.code, int | None) else 1
+    raise
+except Exception:
+    status = 1
+    raise

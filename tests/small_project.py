@@ -11,9 +11,11 @@ import numpy as np
 from commands import ROOT, quick_python
 from documented_files import write_users_folder
 
-SMALLER = {  # in files of conf/
+QUICKER = {  # in files of conf/
     "config.yaml": {"logger: local": "logger: none"},  # W&B takes as long as the rest of a short training
     "callbacks/default.yaml": {"count: 8": "count: 1"},  # drawings take longer than the training
+}
+SMALLER = QUICKER | {
     "trainer/default.yaml": {"max_steps: -1": "max_steps: 2", "_batches: 1.0": "_batches: 2"},
     "data/toy.yaml": {"count: 50000": "count: 60", "count: 500}": "count: 8}", "count: 1000": "count: 8"},
     "experiment/demo.yaml": {"count: 40000": "count: 60"},
@@ -36,15 +38,19 @@ def write_small_project(place: Path) -> None:
         shutil.copy(ROOT / f"{verb}.py", place)
     for size in (place / "conf" / "size").glob("*.yaml"):
         shutil.copy(ROOT / "conf" / "size" / "tiny.yaml", size)
-    for name, changes in SMALLER.items():
-        content = (place / "conf" / name).read_text(encoding="utf-8")
-        for long, short in changes.items():
-            assert long in content
-            content = content.replace(long, short)
-        (place / "conf" / name).write_text(content, encoding="utf-8")
+    change_defaults(place, SMALLER)
     write_data_sets(place / "data")
     write_texts(place)
     write_users_folder(place)
+
+
+def change_defaults(place: Path, changes: dict[str, dict[str, str]]) -> None:
+    for name, replacements in changes.items():
+        content = (place / "conf" / name).read_text(encoding="utf-8")
+        for long, short in replacements.items():
+            assert long in content
+            content = content.replace(long, short)
+        (place / "conf" / name).write_text(content, encoding="utf-8")
 
 
 def text(language: str, lines: int = 80) -> bytes:

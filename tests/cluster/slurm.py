@@ -40,6 +40,7 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
+SchedulerParameters=sched_interval=1,bf_interval=1
 SlurmdParameters=config_overrides
 JobRequeue=1
 KillWait=5

@@ -99,31 +99,31 @@ def test_a_preempted_job_saves_is_requeued_and_resumes_the_same_run(tmp_path, cl
         *WITHOUT_GPUS,
         "threads=1",
         "trainer=slurm",
-        "trainer.max_epochs=10",
+        "trainer.max_epochs=8",
         "dropout=0.1",
         "logger=local",
         "callbacks.translations.count=1",  # a drawing takes longer than the epoch
     )
     script = write_batch_script(tmp_path / "job", *settings, f"hydra.run.dir={tmp_path}/run", nodes=nodes)
     job, output = cluster.submit(script, "--requeue", "--open-mode=append"), tmp_path / "job" / "output"
-    wait_until(lambda: output.is_file() and "epoch 3," in output.read_text(), 120, lambda: "the job does not begin")
+    wait_until(lambda: output.is_file() and "epoch 1," in output.read_text(), 120, lambda: "the job does not begin")
     cluster.run("scancel", "--signal=USR1", job)
+    if nodes == 1:  # now, because the job waits until it is requeued
+        whole = write_batch_script(tmp_path / "whole_job", *settings, f"hydra.run.dir={tmp_path}/whole", nodes=1)
+        uninterrupted = cluster.submit(whole)
     wait_until(lambda: cluster.count_restarts(job) == 1, 60, output.read_text)
     state = cluster.wait_for(job, "COMPLETED", "FAILED", seconds=200)
     log = output.read_text()
     assert state == "COMPLETED", log
     stopped = int(re.search(r"resuming from .*last.ckpt, from step (\d+)", log)[1])
-    assert 48 <= stopped < 120  # resumed after the logged epoch, not before its checkpoint
-    assert (read_summary(tmp_path / "run")["status"], read_summary(tmp_path / "run")["steps"]) == ("completed", 120)
+    assert 24 <= stopped < 96  # resumed after the logged epoch, not before its checkpoint
+    assert (read_summary(tmp_path / "run")["status"], read_summary(tmp_path / "run")["steps"]) == ("completed", 96)
     logged = [int(row["step"]) for row in read_metrics(tmp_path / "run") if row["train/loss"]]
-    assert logged == list(range(120))
+    assert logged == list(range(96))
     ids = [folder.name.rpartition("-")[2] for folder in (tmp_path / "run" / "wandb").glob("offline-run-*")]
     assert len(ids) == 2
     assert ids[0] == ids[1]
     if nodes == 1:
-        uninterrupted = cluster.submit(
-            write_batch_script(tmp_path / "job", *settings, f"hydra.run.dir={tmp_path}/whole", nodes=1)
-        )
         assert cluster.wait_for(uninterrupted, seconds=200) == "COMPLETED"
         one, other = (
             torch.load(tmp_path / name / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
@@ -153,7 +153,7 @@ def run_sweep(cluster: Cluster, *arguments: str) -> None:
 
 @needs_submitit
 def test_a_submitit_sweep_runs_its_jobs_on_the_cluster(tmp_path, cluster: Cluster):
-    sweep = ("attention=dot,general", "logger=local", f"hydra.sweep.dir={tmp_path}")
+    sweep = ("attention=dot,general", "logger=local", "callbacks.translations.count=1", f"hydra.sweep.dir={tmp_path}")
     run_sweep(cluster, *sweep)
     folders = {re.search(r"attention=(\w+)", str(path))[1]: path.parent for path in tmp_path.glob("*/summary.json")}
     assert set(folders) == {"dot", "general"}
@@ -198,6 +198,7 @@ HERE = {  # what docs/scaling.md writes, and what is written on two nodes with a
     "partition=gpu": "partition=all",
     "n_jobs=4": "n_jobs=2 trainer.max_steps=12 trainer.max_epochs=12 callbacks.early_stopping.patience=12",
     "attention=dot,general,coverage,temporal seed=1,2,3": "attention=dot,general seed=1",
+    "attention=dot,general seed=1,2 ": "attention=dot,general seed=1 ",
     "make .venv/installed && ": "",
 }
 
@@ -262,4 +263,4 @@ def count_validations(sweep: Path) -> list[int]:
 @needs_submitit
 def test_the_documented_command_submits_the_jobs_of_a_sweep(cluster: Cluster, project):
     run_shell(project, read_documented(project, "hydra/launcher=submitit_slurm"), sys.executable, **cluster.environment)
-    check_scored(project / "multirun" / "slurm", 4)
+    check_scored(project / "multirun" / "slurm", 2)

@@ -110,6 +110,8 @@ def test_two_parallel_runs_train_a_shared_stage_once_and_a_third_reuses_it(tmp_p
 def test_an_earlier_run_serves_as_a_stage_only_with_the_same_settings(tmp_path, capfd, monkeypatch):
     stages = f"pretraining_folder={tmp_path}/stages"
 
+    monkeypatch.setattr(sys, "executable", quick_python())  # with which a stage is started
+
     def train_stage(*arguments, folder):
         status, log = answer(
             "train",

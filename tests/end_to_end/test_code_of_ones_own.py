@@ -18,13 +18,13 @@ from nmt.errors import UserError, user_folders
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.web.served_run import open_runs
 
-pytestmark = pytest.mark.xdist_group("user_dir")  # the tests share module fixtures
+pytestmark = [
+    pytest.mark.xdist_group("user_dir"),  # the tests share module fixtures
+    pytest.mark.usefixtures("forgotten_users_folder"),
+]
 
-SHARP = (*TWO_STEPS, "attention=sharp")
+SHARP = (*TWO_STEPS, "data.tests.test.count=20", "attention=sharp")
 REFUSED = r"_target_=my_parts\.Sharp: refused, because .* Fix: add user_dir=FOLDER if you trust it"
-
-
-pytestmark = pytest.mark.usefixtures("forgotten_users_folder")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-from commands import answer, command
+from commands import answer, command, quick_python
 from hydra.errors import InstantiationException
 
 import nmt.model
@@ -23,13 +23,10 @@ MISTAKES = {
     "attention=adittive": r"attention=adittive: no such choice \(did you mean additive\?\). Fix: choose additive,",
     "attenton=dot": r"attenton: no such key \(did you mean attention\?\); there are size, data",
     "attention.foo=1": "attention.foo: no such key; attention has context_size, window, history",
-    "-m attention=dot,additive attention.score.foo=1": "attention.score.foo: no such key; attention.score has query_si"
-    r".* \(of one choice of attention\). Fix: where every choice .* has it, write \+\+attention.score.foo=…$",
     "-m attention=dot,additive seed.foo=1": "seed.foo: (?!.*swept)",
     "-m hydra/launcher=submitit_slurm hydra.launcher.timeout=3": r"hydra.launcher.timeout: no such key \(did you",
     "-m attention=dot,additive trainer.max_epoch=1": "trainer.max_epoch: no such key (?!.*swept)",
     "attention=none attention/window=local_m": "attention/window: the chosen attention has no window. Fix: leave",
-    "attention.window.half_width=3": r".*: attention.window is not chosen. Fix: attention/window=local_m\|",
     "attention=local_p attention.window.half_width=0": "attention.window.half_width=0: must be at least 1",
     "attention=interactive attention.writing.shared=false attention/window=local_m": "attention.writing.shared=false",
     "attention=temporal attention.history.window=-1": "attention.history.window=-1: must be at least 0, or null",
@@ -45,10 +42,8 @@ MISTAKES = {
     "optimizer.lr=fast": "optimizer.lr=fast: must be a number; the default is 0.001$",
     "optimizer.lr=0,001": r"optimizer.lr=0,001: several values. Fix: give one \(train.py -m trains with each\);",
     "seed=range(1,3)": r"seed=range\(1,3\): several values. Fix: give one \(train.py -m trains with each\); write",
-    "optimizer.betas=3": r"optimizer.betas: no such key \(a new one is added by a \+: \+optimizer.betas\)",
     "decoder=luong encoder=lstm attention=general decoder.input_feeding=no": "decoder.input_feeding=no: must be true",
     "dropout=true": "dropout=true: must be a number; the default is 0.2$",
-    "dropout=1.5": "dropout=1.5: must be at least 0, and below 1$",
     "dropout=1": "dropout=1: must be at least 0, and below 1$",
     "encoder.dropout=-0.1": "encoder.dropout=-0.1: must be at least 0, and below 1$",
     "trainer.max_epochs=2.5": "trainer.max_epochs=2.5: must be a whole number; the default is 20$",
@@ -63,7 +58,6 @@ MISTAKES = {
     "++size.hiden=3": r"size.hiden: no such key, nothing reads it \(did you mean hidden\?\)",
     "size=512": "size=512: no such choice. Fix: choose base,.*tiny",
     "-m attention=additive,dot debug=null": "debug=null: no such choice. Fix: leave it out, or choose overfit, steps",
-    "max_epochs=3": r"max_epochs: no such key \(did you mean trainer.max_epochs\?\)",
     "data.test=tst": "data.test=tst: no such test set. Fix: choose test, long, valid",
     "data.tests.news.source=x": "data.tests.news.source: no such key. Fix: choose split, count",
     "+data.tests.news.split=test": r"data.tests.news.count must be given. Fix: data.tests.news.count=VALUE$",
@@ -96,28 +90,23 @@ MISTAKES = {
     "memory=buffer memory.noise=-1.0": "memory.noise=-1.0: must be at least 0",
     "graphs=true trainer=cpu": "graphs=true: needs an NVIDIA GPU. Fix: trainer=gpu where there is one, or graphs=false",
     "data.batches.multiple=0": "data.batches.multiple=0 or data.valid_batches.multiple=0: must be at least 1",
-    "matmul_precision=low": "matmul_precision=low: choose auto, highest, high, medium",
     "trainer=ddp_cpu trainer.devices=5000": "trainer.devices=5000: so many processes on .* cores would stop the",
     "+optimizer.betas=[0.9]": r"optimizer.betas=\[0.9\]: too few values \(list index out of range\)",
     "+optimizer.beta=[0.9,0.9]": r"optimizer.beta: no such setting \(did you mean betas\?\). Fix: choose lr, betas",
     "+schedule.foo=3": "schedule.foo: no such setting. Fix: choose after$",
     "++loss.smoothing=0.1": r"loss.smoothing: no such key, .* \(did you mean label_smoothing\?\). Fix: choose label_sm",
-    "++finite.spikes=3": r"finite.spikes: no such key, .* \(did you mean spike\?\). Fix: choose most_in_a_row, spike$",
     "+callbacks.mine.foo=3": "callbacks.mine: has no _target_, the class to make; callbacks has checkpoint, last",
     "+callbacks.mine=3": "callbacks.mine: has no _target_, the class to make; callbacks has checkpoint, last",
     "+logger.cvs.path=x": r"logger.cvs: has no _target_, the class to make \(did you mean csv\?\); logger has csv$",
     "optimizer.lr=-1": "optimizer: Invalid learning rate: -1",
     "optimizer=sgd schedule.after=-5": "schedule.after=-5: must be a number of epochs, or null for never",
     "validation.beam=0": "validation.beam=0: must be at least 1",
-    "search.beam=0": "search.beam=0: must be at least 1",
     "search.stop=now": "search.stop=now: no such choice. Fix: stop=safe or stop=first",
     "search.bean=10": r"search.bean: no such key \(did you mean beam\?\); search has beam, nbest,",
     "+search.bean=10": r"search.bean: no such key, nothing reads it \(did you mean beam\?\). Fix: choose beam,",
-    "search.beam=ten": "search.beam=ten: must be a number; the default is 5$",
     "seed=-1": "seed=-1: must be a whole number from 0 to 4294967295",
     "size.hidden=0": "size.hidden=0: must be at least 1",
     "trainer.max_steps=0": "nothing was trained: a new run, and .*, trainer.max_steps=0 leave nothing to do",
-    "threads=-2": "threads=-2: must be a number of threads",
     "device=gpu": "device=gpu: no such device. Fix: device=auto, cpu, cuda or cuda:1$",
     "device=cuda": "trainer.accelerator=cuda: torch .* finds no GPU here. Fix: trainer=cpu trains without one$",
     "threads=5000": "threads=5000: must be a number of threads from 1 to 1024, or null",
@@ -126,8 +115,6 @@ MISTAKES = {
     "trainer.val_check_interval=1.5": "trainer.val_check_interval=1.5: must be a number of batches, or a part of an",
     "fresh=[a]": r"fresh=\['a'\]: has no effect without init_from= or pretraining=",
     "score_unknown=tranlate": "score_unknown=tranlate: no such mode. Fix: score_unknown=keep, score_un",
-    "size.hidden=abc": "size.hidden=abc: must be a number; the default is 32$",
-    "data.source.tokenizer=mose": "data.source.tokenizer=mose or .*: unknown tokenizer. Fix: choose none, moses",
     "data.batches.unit=words": "data.batches.unit=words or data.valid_batches.unit=words: unknown unit. Fix: choose "
     "sentences or tokens",
     "size.encoder=10 attention=dot": "attention=dot: .* must be equal. Fix: attention=general",
@@ -143,7 +130,6 @@ MISTAKES = {
     "init_from=runs/seed=1,dropout=0": r"init_from=.*: cannot be read .*: 'init_from=\"runs/seed=1,dropout=0\"'$",
     "data.train.source=/a(b": r"data.train.source=/a\(b: cannot be read .*Fix: .*: 'data.train.source=\"/a\(b\"'$",
     "vectors=cc.vec": r"vectors=cc.vec: is a section with settings \(source, target\). Fix: vectors.NAME=VALUE$",
-    "+vectors.sourc=a": r"vectors.sourc: no such key, nothing reads it \(did you mean source\?\). Fix: choose source,",
     "vectors.target=/nowhere.vec": "vectors.target=/nowhere.vec: no such file$",
     "vectors.target=README.md": r"vectors.target=README.md, line 1: is not a word and its numbers. Fix: name word vec",
     "init_from=a#b": "init_from=a#b: cannot be read. Fix: quote the value, and all for the .*: 'init_from=\"a#b\"'$",
@@ -161,7 +147,6 @@ MISTAKES = {
     "-m hydra.sweep.dir=README.md seed=1,2": r"hydra.sweep.dir=README.md: cannot be written \(File exists\)$",
     "pretraining_folder=README.md": r"pretraining_folder=README.md: cannot be written .*\. Fix: pretraining_folder=F",
     "--config-name mine": "--config-name: the main configuration is always config.yaml. Fix: put your settings",
-    "trainer.precision=16-mixed": "trainer.precision=16-mixed: choose 32-true, bf16-mixed",
     "pretraining={overrides:['trainer.max_epochs=two']}": "pretraining.overrides: trainer.max_epochs=two: must be",
     "experiment=wang2016/memdec_n4_fresh pretraining={without:[memory]}": "pretraining.without: "
     "memory=buffer was not chosen on the command line, .* Fix: .*pretraining.experiment=NAME",
@@ -170,7 +155,6 @@ MISTAKES = {
     "pretraining=true": r"pretraining=true: must have settings \(experiment, without, overrides\). Fix: ",
     "pretraining={without:memory}": "pretraining.without=memory: must be a list of groups$",
     "pretraining={experiment:[demo]}": r"pretraining.experiment=\['demo'\]: must be the name of an experiment$",
-    "pretraining={without:[attention/window]}": "pretraining.without: attention/window is no group",
     "-m +table=tu2016_table1 experiment=multi30k": ".* is not a row of Tu 2016, Table 1: .*Fix: leave out experiment=",
     "memory=buffer decoder=feedback pretraining={without:[memory]} fresh=[decoder.memroy.*]": "fresh=.*: this "
     r"model has no such parameter \(did you mean decoder.memory",
@@ -317,7 +301,8 @@ def test_a_broken_configuration_file_is_named_with_its_line(tmp_path, capfd, mon
     arguments = ("--config-dir", str(tmp_path), "experiment=broken", f"hydra.run.dir={tmp_path}/run")
     status, stderr = answer("train", *arguments, capture=capfd, monkeypatch=monkeypatch)
     assert status == 1
-    assert stderr.startswith(f"error: {broken}, line 4: while parsing a flow sequence, expected ',' or ']'")
+    problem = "while parsing a flow sequence, did not find expected ',' or ']'"
+    assert stderr.startswith(f"error: {broken}, line 4, column 8: {problem}")
 
 
 IN_A_FILE = {
@@ -442,7 +427,6 @@ def test_a_sweep_with_a_mistake_in_one_job_starts_no_job(tmp_path, flag, capfd, 
             "trainer=slurm trainer.accelerator=cpu trainer.precision=32-true",
             "trainer=slurm: srun has not started this process. Fix: start it by srun in a job",
         ),
-        ("trainer.precision=17", "trainer.precision=17: choose 32-true"),
         (
             "trainer=ddp_cpu trainer.val_check_interval='00:00:00:01'",
             "trainer.val_check_interval=00:00:00:01: is a time, and each of 2 ranks has its own clock. Fix: give",
@@ -489,6 +473,7 @@ def test_a_refused_command_restores_the_composition_of_an_earlier_run(held, tmp_
     ],
 )
 def test_a_refused_command_leaves_no_new_folder(refused, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(sys, "executable", quick_python())  # with which jobs are started
     monkeypatch.chdir(tmp_path)
     status, _ = answer("train", *refused.split(), capture=capfd, monkeypatch=monkeypatch, NMT_DATA="nowhere")
     assert status == 1

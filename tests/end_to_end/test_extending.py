@@ -14,7 +14,7 @@ from compositions import SOURCE_WORDS, TARGET_WORDS, composed
 from documented_files import USERS, documented_files
 from random_batches import batch_of, random_rows
 
-STEPS = ("size=tiny", "debug=steps", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
+STEPS = ("size=tiny", "debug=steps", "logger=none", "data.train.count=60", "data.valid.count=8", "data.batches.size=8")
 
 
 def run_python(folder: Path, *command: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from commands import ROOT, quick_python
+from filelock import FileLock
 
 from nmt.training.csv_logger import CsvLogger
 
@@ -56,10 +57,12 @@ def read_summary(folder: Path) -> dict:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    """A run without interruption, in a process of its own, which draws another seed for hashes."""
-    folder = tmp_path_factory.mktemp("whole") / "run"
-    train_to_end(folder, python=sys.executable)
+def uninterrupted(tmp_path_factory, testrun_uid):
+    """A run without interruption, in a process of its own, which draws another seed for hashes; workers share it."""
+    folder = tmp_path_factory.getbasetemp().parent / f"uninterrupted_{testrun_uid}"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists() or read_summary(folder)["status"] != "completed":
+            train_to_end(folder, python=sys.executable)
     return folder
 
 
@@ -153,13 +156,12 @@ def test_an_interrupted_validation_is_repeated_on_resume(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("callbacks", ["default", "ema"])
-def test_a_repeated_validation_is_counted_once(callbacks, tmp_path):
+def test_a_repeated_validation_is_counted_once(tmp_path):
     """Interrupt a validation, repeat and save it on resume, then kill the run.
 
     The checkpoint then records a finished validation. It contains the trained weights, not the validated averages.
     """
-    folder, more = tmp_path / "run", (f"callbacks={callbacks}", "trainer.max_epochs=3")
+    folder, more = tmp_path / "run", ("callbacks=ema", "trainer.max_epochs=3")
     train_to_end(tmp_path / "whole", *more)
     assert run_until_signal("on_validation_batch_end", signal.SIGTERM, folder, *more) == 143
     assert run_until_signal("on_validation_end", signal.SIGKILL, folder, *more) == -signal.SIGKILL
@@ -168,16 +170,15 @@ def test_a_repeated_validation_is_counted_once(callbacks, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_stop_signal_saves_a_checkpoint_and_loses_no_step(uninterrupted, tmp_path, sent, status):
+def test_a_stop_signal_saves_a_checkpoint_and_loses_no_step(uninterrupted, tmp_path):
     folder, never = tmp_path / "run", ("callbacks.last.every_steps=null",)
     running = start_run(folder, *never)
     for line in running.stderr:
         if "epoch 2" in line:
             break
-    running.send_signal(sent)
+    running.send_signal(signal.SIGTERM)
     _, stderr = running.communicate(timeout=60)
-    assert running.returncode == status, stderr
+    assert running.returncode == 143, stderr
     assert read_summary(folder)["status"] == "interrupted"
     stored = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["global_step"]
     assert f"from step {stored}" in train_to_end(folder, *never)
@@ -240,15 +241,15 @@ def test_a_full_disk_is_reported_and_the_run_resumes_with_free_space(uninterrupt
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [".lock", "metrics.csv"])
 def test_a_run_that_loses_its_lock_or_metrics_ends_and_another_resumes_it(uninterrupted, tmp_path, name):
-    folder = tmp_path / "run"
-    running = start_run(folder)
+    folder, more = tmp_path / "run", ["trainer.max_epochs=5"] if name == "metrics.csv" else []
+    running = start_run(folder, *more)
     for line in running.stderr:
         if "epoch 1" in line:
             break
     (folder / name).unlink()
     if name == "metrics.csv":
         _, stderr = running.communicate(timeout=60)
-        assert "rows are lost" in train_to_end(folder)
+        assert "rows are lost" in train_to_end(folder, *more)
     else:
         train_to_end(folder)  # while the first one has not noticed yet
         _, stderr = running.communicate(timeout=60)

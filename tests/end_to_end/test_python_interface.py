@@ -14,7 +14,9 @@ from nmt import compare, load
 from nmt.errors import UserError
 from nmt.runs.trained_model import TrainedRun
 
-COVERAGE = ("attention=coverage", "size=tiny")
+pytestmark = pytest.mark.xdist_group("the Python interface")  # so that one worker trains the run
+
+COVERAGE = ("attention=coverage", "data.tests.test.count=100")
 
 
 @pytest.fixture(scope="module")

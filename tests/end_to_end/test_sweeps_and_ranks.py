@@ -132,7 +132,7 @@ def load_weights(folder):
 
 @pytest.mark.slow
 def test_a_restarted_sweep_resumes_killed_jobs_and_skips_completed_ones(tmp_path):
-    arguments = ("-m", "attention=dot,general", "trainer.max_epochs=30", *TWELVE_STEPS)
+    arguments = ("-m", "attention=dot,general", "trainer.max_epochs=10", *TWELVE_STEPS)
     sweep = [quick_python(), ROOT / "train.py", *arguments, f"hydra.sweep.dir={tmp_path}/sweep"]
     running = subprocess.Popen(sweep, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     for line in running.stderr:
@@ -152,7 +152,7 @@ def test_a_restarted_sweep_resumes_killed_jobs_and_skips_completed_ones(tmp_path
     assert "2 jobs, 1 completed already" in done.stderr
     assert "epoch 0," not in done.stderr  # training resumes after the checkpoint
     assert (completed / "summary.json").read_text() == finished
-    command("train", "attention=dot", "trainer.max_epochs=30", *TWELVE_STEPS, f"hydra.run.dir={tmp_path}/whole")
+    command("train", "attention=dot", "trainer.max_epochs=10", *TWELVE_STEPS, f"hydra.run.dir={tmp_path}/whole")
     for name, value in load_weights(tmp_path / "whole").items():
         torch.testing.assert_close(load_weights(killed)[name], value, rtol=0.0, atol=0.0)
 
@@ -190,9 +190,9 @@ def test_a_stop_signal_ends_a_sweep_and_its_jobs_and_records_their_status(tmp_pa
 
 @pytest.mark.slow
 def test_a_table_is_written_row_by_row(tmp_path):
-    arguments = ("+table=meng2016_table1", "seed=1,2", "trainer.max_epochs=1", "data.tests.test.count=10")
+    arguments = ("+table=meng2016_table1", "seed=1,2", "data.tests.test.count=10")
     folders = (f"hydra.sweep.dir={tmp_path}/table", f"pretraining_folder={tmp_path}/stages")
-    command("train", "-m", *arguments, *TWELVE_STEPS, *folders)
+    command("train", "-m", *arguments, *TWO_STEPS, *folders)
     table = json.loads((tmp_path / "table/table.json").read_text())
     assert [row["row"] for row in table["rows"]] == ["Groundhog", "RNNsearch*", "NMT_IA"]
     for row in table["rows"]:
@@ -266,17 +266,16 @@ def read_values(folder, column):
 
 
 @pytest.mark.slow
-def test_validation_is_the_same_on_any_number_of_ranks(tmp_path):
-    """The cases include a rank without a sentence of the last batch, and an uneven split."""
+def test_validation_is_the_same_on_three_ranks(tmp_path):
+    """The split is uneven, and two of the ranks have no sentence of the last batch."""
     command("train", *TWELVE_STEPS, "trainer.max_epochs=4", "optimizer.lr=0.01", f"hydra.run.dir={tmp_path}/learnt")
     shared = (*TWELVE_STEPS, f"init_from={tmp_path}/learnt", "optimizer.lr=0", "data.valid_batches.size=5")
-    for ranks in (1, 2, 3):
+    for ranks in (1, 3):
         where = (f"trainer.devices={ranks}", f"hydra.run.dir={tmp_path}/{ranks}")
         command("train", *shared, "trainer.max_epochs=1", "trainer=ddp_cpu", *where)
     for name in ("valid/bleu", "valid/loss", "valid/perplexity"):
-        (single,), (double,), (triple,) = (read_values(tmp_path / str(ranks), name) for ranks in (1, 2, 3))
+        (single,), (triple,) = (read_values(tmp_path / str(ranks), name) for ranks in (1, 3))
         assert single > 0
-        assert double == pytest.approx(single, rel=1e-12 if name == "valid/bleu" else 1e-6)
         assert triple == pytest.approx(single, rel=1e-12 if name == "valid/bleu" else 1e-6)
 
 

@@ -268,7 +268,7 @@ def test_an_averaged_checkpoint_has_the_mean_weights_and_translates(run, tmp_pat
 def test_large_vocabularies_train_and_translate_with_candidate_lists(tmp_path):
     folder = tmp_path / "large"
     lists = ("data/candidates=lists", "data.candidates.most_frequent=50", "data.candidates.translations=5")
-    command("train", *TINY, *lists, "optimizer=sparse_adam", *LEARNS, f"hydra.run.dir={folder}")
+    command("train", *TINY, *lists, "optimizer=sparse_adam", *LEARNS, "logger=none", f"hydra.run.dir={folder}")
     run = TrainedRun(str(folder))
     assert (folder / "candidates.npz").is_file()
     assert run.model.output.sparse

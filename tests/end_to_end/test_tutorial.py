@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from commands import ROOT, quick_path
+from small_project import QUICKER, change_defaults
 
 PART = re.compile(
     r"^`(?P<file>[\w/.]+)`\n\n```\w+\n(?P<content>.*?)^```$|^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
@@ -18,6 +19,7 @@ SMALLER = {  # what takes long, or needs the network
     "size: demo": "size: tiny",
     "size: 4000": "size: 200",
     "max_epochs: 2": "max_epochs: 1",
+    "trainer.max_epochs=8 schedule.after=6": "trainer.max_epochs=2 schedule.after=1",
     "seed=1,2,3": "seed=1,2",
 }
 
@@ -28,6 +30,7 @@ def checkout(tmp_path):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     for command in ("train", "evaluate", "translate", "compare"):
         shutil.copy(ROOT / f"{command}.py", tmp_path)
+    change_defaults(tmp_path, QUICKER)
     text = tmp_path / "data" / "multi30k" / "raw"
     text.mkdir(parents=True)
     for side, words in (("de", "ein Mann steht auf einer Leiter"), ("en", "a man is standing on a ladder")):

@@ -21,7 +21,7 @@ SHARED = {
     "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 }
 settings.register_profile("quick", max_examples=60, **SHARED)
-settings.register_profile("thorough", max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 1500)), **SHARED)
+settings.register_profile("thorough", max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 500)), **SHARED)
 settings.load_profile("quick")
 
 

@@ -14,7 +14,7 @@ from fuzz.damage import TREES, anything_or_damaged, changed_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
-from report.folders import with_gold, with_traces, write_run
+from report.folders import pairs, with_gold, with_traces, write_run
 
 from nmt.cli.compare import compare
 from nmt.config.schema import load_defaults
@@ -45,8 +45,8 @@ LINK = "is a link out of its folder. Fix: copy the file there"
 def runs_to_compare(tmp_path_factory):
     """Write an intact run, and return it with the files of a second run."""
     folder = tmp_path_factory.mktemp("compared")
-    write_run(folder / "runs" / "whole", seed=1)
-    other = write_run(folder / "other", seed=2, mistakes=0.2)
+    write_run(folder / "runs" / "whole", seed=1, lines=pairs(6))
+    other = write_run(folder / "other", seed=2, lines=pairs(6), mistakes=0.2)
     with_traces(other)
     with_gold(other)
     return folder, {name: (other / name).read_bytes() for name in FILES}

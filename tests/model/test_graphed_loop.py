@@ -1,4 +1,4 @@
-"""The loop as graphs, beyond what holds for every composition: dropout, many shapes, several ranks."""
+"""The loop as graphs, beyond what holds for all models: dropout, many shapes, several ranks."""
 
 import tempfile
 from pathlib import Path

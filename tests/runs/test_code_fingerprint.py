@@ -56,7 +56,7 @@ def package(tmp_path, monkeypatch):
         forget()
 
     def forget():
-        for function in ("digest_of", "_definitions", "_imports", "_tree"):
+        for function in ("digest_of", "_references", "_definitions", "_imports", "_tree"):
             getattr(code_fingerprint, function).cache_clear()
 
     forget()

@@ -229,7 +229,8 @@ def test_a_sweep_is_watched_from_before_its_first_job_to_its_end(browser, tmp_pa
     with serving(str(tmp_path / "sweep")) as (address, lines), opened(browser, address) as page:
         assert lines == [f"{tmp_path}/sweep: no such folder yet\n"]
         assert page.locator(".notice").inner_text() == f"{tmp_path}/sweep: no such folder yet"
-        seeds = ("-m", "seed=1,2", "score_test=true", f"hydra.sweep.dir={tmp_path / 'sweep'}")
+        scored = ("score_test=true", "data.tests.test.count=10")
+        seeds = ("-m", "seed=1,2", *scored, f"hydra.sweep.dir={tmp_path / 'sweep'}")
         words = [quick_python(), ROOT / "train.py", *MANY_EPOCHS, *seeds]
         training = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL)
         try:
