@@ -67,8 +67,12 @@ def refuse_working_directory(folder: Path, working_directory: Path) -> None:
         )
 
 
+@rank_zero_only
 def refuse_foreign_files(folder: Path) -> None:
-    """Refuse a folder with files that a run would overwrite, and that are of no run of this project."""
+    """Refuse a folder with files that a run would overwrite, and that are of no run of this project.
+
+    Another rank would take half-written files of the first rank for them.
+    """
     if holds_a_run(folder):
         return
     for path in (folder / name for name in (SUMMARY, METRICS, CHECKPOINTS)):

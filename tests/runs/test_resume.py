@@ -324,6 +324,12 @@ def test_files_of_other_programs_are_neither_overwritten_nor_moved(tmp_path, nam
     assert (tmp_path / "notes.txt").is_file()
 
 
+def test_a_rank_that_starts_later_does_not_take_the_first_ranks_files_for_another_programs(tmp_path, monkeypatch):
+    (tmp_path / "checkpoints" / "..hydra.0a1b2c3d").mkdir(parents=True)  # it is writing checkpoints/.hydra
+    monkeypatch.setattr(training_folder.rank_zero_only, "rank", 1)
+    assert find_earlier_training(configuration(), tmp_path) == EarlierTraining()
+
+
 def test_the_working_directory_is_refused_as_a_runs_folder(tmp_path):
     (tmp_path / "here").mkdir()
     refuse_working_directory(tmp_path / "there", tmp_path / "here")
