@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from fork_client import read_at_start
+from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +41,7 @@ def answer(verb: str, *arguments: str, capture, monkeypatch, **environment: str)
     for key, value in environment.items():
         monkeypatch.setenv(key, value)
     monkeypatch.setattr(sys, "argv", [f"{verb}.py", *arguments])
+    monkeypatch.setattr(Hydra, "get_mode", lambda *_, **__: None)  # as in fork_server.py
     status = 0
     try:
         runpy.run_path(str(ROOT / f"{verb}.py"), run_name="__main__")

@@ -78,6 +78,8 @@ sys.path.pop(0)  # this folder, whose modules a script must not find
 for library in LIBRARIES:
     importlib.import_module(library)
 rank_zero = importlib.import_module("lightning_fabric.utilities.rank_zero")
+hydra = importlib.import_module("hydra._internal.hydra")
+hydra.Hydra.get_mode = lambda *_, **__: None  # which composes everything to read hydra.mode; no configuration sets it
 gc.freeze()  # or garbage collection in a copy would copy the libraries' memory
 request = fork_copy(serve(socket.socket(fileno=int(sys.argv[1]))))
 os.environ.clear()
