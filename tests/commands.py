@@ -15,6 +15,7 @@ from pathlib import Path
 from fork_client import read_at_start
 from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
+from hydra_mode import get_mode
 
 ROOT = Path(__file__).parent.parent
 AT_START = dict(os.environ)  # before a test changes it
@@ -41,7 +42,7 @@ def answer(verb: str, *arguments: str, capture, monkeypatch, **environment: str)
     for key, value in environment.items():
         monkeypatch.setenv(key, value)
     monkeypatch.setattr(sys, "argv", [f"{verb}.py", *arguments])
-    monkeypatch.setattr(Hydra, "get_mode", lambda *_, **__: None)  # as in fork_server.py
+    monkeypatch.setattr(Hydra, "get_mode", get_mode)
     status = 0
     try:
         runpy.run_path(str(ROOT / f"{verb}.py"), run_name="__main__")

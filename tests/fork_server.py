@@ -17,6 +17,8 @@ import socket
 import sys
 
 from fork_client import PASSED_ON
+from hydra._internal.hydra import Hydra
+from hydra_mode import get_mode
 
 LIBRARIES = ("torch", "pytorch_lightning", "hydra", "omegaconf", "sacrebleu", "tokenizers", "matplotlib.figure")
 LIBRARIES += ("filelock", "jaxtyping", "safetensors.torch")
@@ -78,8 +80,7 @@ sys.path.pop(0)  # this folder, whose modules a script must not find
 for library in LIBRARIES:
     importlib.import_module(library)
 rank_zero = importlib.import_module("lightning_fabric.utilities.rank_zero")
-hydra = importlib.import_module("hydra._internal.hydra")
-hydra.Hydra.get_mode = lambda *_, **__: None  # which composes everything to read hydra.mode; no configuration sets it
+Hydra.get_mode = get_mode
 gc.freeze()  # or garbage collection in a copy would copy the libraries' memory
 request = fork_copy(serve(socket.socket(fileno=int(sys.argv[1]))))
 os.environ.clear()

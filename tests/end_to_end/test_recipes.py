@@ -205,6 +205,9 @@ ROW_KEYS = {
 }
 
 
+each = pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in recipes()])
+
+
 @cache
 def compose_recipe(name, *overrides):
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
@@ -248,7 +251,7 @@ def select_setting(config, path):
     return config
 
 
-@pytest.mark.parametrize("name", recipes())
+@each
 def test_a_recipe_has_its_papers_settings(name):
     config = compose_recipe(name)
     paper, row = name.split("/")
@@ -268,7 +271,7 @@ def test_a_recipe_has_its_papers_settings(name):
     assert config.paper.departures.data
 
 
-@pytest.mark.parametrize("name", recipes())
+@each
 def test_a_recipe_has_its_papers_search_and_says_where_it_is_from(name):
     config = compose_recipe(name)
     beam, length_penalty, shortest_ratio = SEARCHES[name.split("/")[0]]
@@ -280,7 +283,7 @@ def test_a_recipe_has_its_papers_search_and_says_where_it_is_from(name):
     assert config.paper.departures.search.startswith("not said in the paper; ")
 
 
-@pytest.mark.parametrize("name", recipes())
+@each
 def test_a_recipe_keeps_rare_words_or_says_that_it_does_not(name):
     config = compose_recipe(name)  # data=toy, which leaves out words that occur fewer than five times
     if config.data.vocabulary.kind == "words" and config.data.vocabulary.minimum_count != 1:
@@ -295,7 +298,7 @@ def test_recipes_of_wang_2016_predict_words_with_a_maxout_layer(name):
     assert config.decoder.readout.maxout_size == config.size.hidden / 2
 
 
-@pytest.mark.parametrize("name", recipes())
+@each
 def test_size_changes_only_the_widths_of_a_recipe(name):
     paper, small = compose_recipe(name), compose_recipe(name, "size=tiny", "data=multi30k")
     assert small.size == configured().size
