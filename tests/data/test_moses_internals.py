@@ -5,7 +5,6 @@ from sacremoses import MosesTokenizer
 
 from nmt.data.moses_internals import CJK_TABLES, drop_cjk_tables, list_moses_languages
 
-
 pytestmark = pytest.mark.xdist_group("Moses")  # because its tokenizers take a second to make
 
 
