@@ -35,7 +35,7 @@ def test_the_documented_mechanism_passes_the_model_tests_and_trains(tmp_path):
     for name, content in written:
         assert not (tmp_path / name).exists()
         (tmp_path / name).write_text(content, encoding="utf-8")
-    chosen = "cosine and (conditional or window or literal or forced)"
+    chosen = "cosine and (conditional or window or literal or forced or parameters)"
     tested = run_python(tmp_path, "-m", "pytest", "-n0", "-m", "", "tests/model", "tests/translate", "-k", chosen)
     assert int(re.search(r"(\d+) passed", tested)[1]) > 20
     settings = ("attention=cosine", "attention/coverage=gru", "attention.score.temperature=10")

@@ -28,7 +28,6 @@ INSTEAD = {
     r"data=test_2016": "data=multi30k",
     r"ckpt_path=FOLDER": "data=multi30k trainer.max_steps=4 ckpt_path=outputs/first",
     r"\bOTHER\b|outputs/general/RUN": "outputs/second",
-    r"runs=\[A,B,C,D\]": "runs=[outputs/first,outputs/second]",
     r"\bFOLDER\b": "outputs/first",
     r"seed=1,2(,3)?": "seed=1",
     "additive,coverage,temporal,interactive": "additive,interactive",

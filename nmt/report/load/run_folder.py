@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import UserError
+from nmt.errors import UserError, list_first
 from nmt.report.load.run_names import name_runs
 from nmt.runs.folder import (
     CHECKPOINTS,
@@ -113,7 +113,7 @@ def find_runs(paths: Sequence[str]) -> list[RunFolder]:
         for run in _find_runs_under(path):
             runs.setdefault(run.folder.resolve(), run)
     if not runs:
-        raise UserError(f"{', '.join(paths)}: no run there. Fix: name a folder with a summary.json or one above it")
+        raise UserError(f"{list_first(paths)}: no run there. Fix: name a folder with a summary.json or one above it")
     names = name_runs([run.folder for run in runs.values()], [run.overrides for run in runs.values()])
     return [replace(run, name=name) for run, name in zip(runs.values(), names, strict=True)]
 
