@@ -40,6 +40,7 @@ format: .venv/installed
 	$(BIN)/ruff check --fix .
 
 # --no-compile: Python compiles the files that it imports; compiling all of them takes as long as the rest.
+unexport PYTHONDONTWRITEBYTECODE # or each command would compile them again
 .venv/installed: requirements.txt requirements-dev.txt requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "PYTHON=$(PYTHON): Python 3.11, 3.12 or 3.13 is needed. Fix: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv .venv

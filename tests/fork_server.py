@@ -10,6 +10,7 @@ import gc
 import importlib
 import json
 import os
+import random
 import runpy
 import select
 import signal
@@ -17,8 +18,6 @@ import socket
 import sys
 
 from fork_client import PASSED_ON
-from hydra._internal.hydra import Hydra
-from hydra_mode import get_mode
 
 LIBRARIES = ("torch", "pytorch_lightning", "hydra", "omegaconf", "sacrebleu", "tokenizers", "matplotlib.figure")
 LIBRARIES += ("filelock", "jaxtyping", "safetensors.torch")
@@ -76,11 +75,13 @@ def end_without_clearing() -> None:
 
 status: int | None = None  # of the script; None until it ends, and if Ctrl-C ends it
 atexit.register(end_without_clearing)  # first, so that it is called last
+hydra_mode = importlib.import_module("hydra_mode")
+hydra_mode.Hydra.get_mode = hydra_mode.get_mode
 sys.path.pop(0)  # this folder, whose modules a script must not find
 for library in LIBRARIES:
     importlib.import_module(library)
+numpy = importlib.import_module("numpy")
 rank_zero = importlib.import_module("lightning_fabric.utilities.rank_zero")
-Hydra.get_mode = get_mode
 gc.freeze()  # or garbage collection in a copy would copy the libraries' memory
 request = fork_copy(serve(socket.socket(fileno=int(sys.argv[1]))))
 os.environ.clear()
@@ -90,6 +91,8 @@ for number in PASSED_ON:
     default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
     signal.signal(number, signal.SIG_IGN if number in request["ignored"] else default)
 rank_zero.rank_zero_only.rank = rank_zero._get_rank() or 0  # Lightning sets it when it is imported
+random.seed()  # or each copy would draw the same numbers
+numpy.random.seed()
 sys.stdin = os.fdopen(0)
 sys.executable, sys.argv = request["python"], request["words"]
 named = request["environment"].get("PYTHONPATH", "").split(os.pathsep)

@@ -6,13 +6,16 @@ from pathlib import Path
 from hydra._internal.hydra import Hydra
 from hydra.types import RunMode
 
-FILES = (Path(__file__).parent.parent / "conf").rglob("*.yaml")
-SET_MODE = tuple({f"{path.parent.name}=" for path in FILES if "mode: MULTIRUN" in path.read_text()})  # groups
+CONF_DIR = Path(__file__).parent.parent / "conf"
+SET_MODE = {
+    path.relative_to(CONF_DIR).parts[0] for path in CONF_DIR.rglob("*.yaml") if "mode: MULTI" in path.read_text()
+}
 compose_mode = Hydra.get_mode
 
 
 def get_mode(hydra: Hydra, config_name: str, overrides: Sequence[str]) -> RunMode | None:
-    """Stand for Hydra.get_mode; None: -m decides."""
-    if any(override.lstrip("+").startswith(SET_MODE) for override in overrides):
+    """Stand for Hydra.get_mode, where no configuration of the user's sets hydra.mode; None: -m decides."""
+    keys = {override.lstrip("+").partition("=")[0] for override in overrides if override != "hydra.mode=RUN"}
+    if keys & {*SET_MODE, "hydra.mode"} or "config.yaml" in SET_MODE:
         return compose_mode(hydra, config_name, overrides)
     return RunMode.RUN if "hydra.mode=RUN" in overrides else None

@@ -37,7 +37,10 @@ def start_run(folder: Path, *more: str, python: str | None = None) -> subprocess
 
 def train_to_end(folder: Path, *more: str, python: str | None = None) -> str:
     running = start_run(folder, *more, python=python)
-    _, stderr = running.communicate(timeout=200)
+    try:
+        _, stderr = running.communicate(timeout=200)
+    finally:
+        running.kill()
     assert running.returncode == 0, stderr
     return stderr
 
@@ -61,7 +64,8 @@ def uninterrupted(tmp_path_factory, testrun_uid):
     """A run without interruption, in a process of its own, which draws another seed for hashes; workers share it."""
     folder = tmp_path_factory.getbasetemp().parent / f"uninterrupted_{testrun_uid}"
     with FileLock(f"{folder}.lock"):
-        if not folder.exists() or read_summary(folder)["status"] != "completed":
+        if not (folder / "summary.json").exists() or read_summary(folder)["status"] != "completed":
+            shutil.rmtree(folder, ignore_errors=True)  # or the next worker would resume it
             train_to_end(folder, python=sys.executable)
     return folder
 
@@ -241,7 +245,7 @@ def test_a_full_disk_is_reported_and_the_run_resumes_with_free_space(uninterrupt
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [".lock", "metrics.csv"])
 def test_a_run_that_loses_its_lock_or_metrics_ends_and_another_resumes_it(uninterrupted, tmp_path, name):
-    folder, more = tmp_path / "run", ["trainer.max_epochs=5"] if name == "metrics.csv" else []
+    folder, more = tmp_path / "run", ["trainer.max_epochs=10"] if name == "metrics.csv" else []
     running = start_run(folder, *more)
     for line in running.stderr:
         if "epoch 1" in line:

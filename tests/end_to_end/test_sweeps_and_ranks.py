@@ -132,7 +132,7 @@ def load_weights(folder):
 
 @pytest.mark.slow
 def test_a_restarted_sweep_resumes_killed_jobs_and_skips_completed_ones(tmp_path):
-    arguments = ("-m", "attention=dot,general", "trainer.max_epochs=10", *TWELVE_STEPS)
+    arguments = ("-m", "attention=dot,general", "trainer.max_epochs=20", *TWELVE_STEPS)
     sweep = [quick_python(), ROOT / "train.py", *arguments, f"hydra.sweep.dir={tmp_path}/sweep"]
     running = subprocess.Popen(sweep, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     for line in running.stderr:
@@ -152,7 +152,7 @@ def test_a_restarted_sweep_resumes_killed_jobs_and_skips_completed_ones(tmp_path
     assert "2 jobs, 1 completed already" in done.stderr
     assert "epoch 0," not in done.stderr  # training resumes after the checkpoint
     assert (completed / "summary.json").read_text() == finished
-    command("train", "attention=dot", "trainer.max_epochs=10", *TWELVE_STEPS, f"hydra.run.dir={tmp_path}/whole")
+    command("train", "attention=dot", "trainer.max_epochs=20", *TWELVE_STEPS, f"hydra.run.dir={tmp_path}/whole")
     for name, value in load_weights(tmp_path / "whole").items():
         torch.testing.assert_close(load_weights(killed)[name], value, rtol=0.0, atol=0.0)
 
