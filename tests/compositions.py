@@ -45,10 +45,9 @@ def compositions() -> list[tuple[str, ...]]:
 
     All of them are valid with the sizes of `tiny`. Penalties only read the trace, so each has a model of its own.
     """
-    cells = [
-        pair for pair in _products("decoder", "decoder/cell") if "decoder=luong" not in pair
-    ]  # luong has no choice of cell
-    cells += _products("decoder/cell", "decoder/context_gate")
+    cells = _products("decoder/cell", "decoder/context_gate")
+    # luong has no choice of cell
+    cells += [pair for pair in _products("decoder", "decoder/cell") if "decoder=luong" not in pair]
     penalties = [("attention=coverage_fertility", *penalty) for penalty in _products("attention/penalty")]
     whole = cover_pairs("attention", "decoder", "memory", "encoder")
     return [*whole, *cells, *cover_pairs(*attention_groups()), *penalties]

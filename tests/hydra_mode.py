@@ -14,7 +14,7 @@ compose_mode = Hydra.get_mode
 
 
 def get_mode(hydra: Hydra, config_name: str, overrides: Sequence[str]) -> RunMode | None:
-    """Stand for Hydra.get_mode, where no configuration of the user's sets hydra.mode; None: -m decides."""
+    """Return the same as Hydra.get_mode, unless a file of a user sets hydra.mode; None: -m decides."""
     keys = {override.lstrip("+").partition("=")[0] for override in overrides if override != "hydra.mode=RUN"}
     if keys & {*SET_MODE, "hydra.mode"} or "config.yaml" in SET_MODE:
         return compose_mode(hydra, config_name, overrides)

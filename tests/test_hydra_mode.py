@@ -1,4 +1,4 @@
-"""What stands for Hydra.get_mode in the tests returns the same."""
+"""The tests' own get_mode returns the same as Hydra's."""
 
 import pytest
 from compositions import choices
