@@ -1,6 +1,6 @@
 """Compare runs, on a page that opens from the disk and in tables.
 
-    python compare.py RUN_OR_SWEEP … [output=compare.html] [test=NAME] [baseline=RUN] [resamples=1000]
+    python compare.py RUN_OR_SWEEP … [output=compare.html] [test=NAME] [evaluations=own] [baseline=RUN]
     python compare.py RUN_OR_SWEEP … serve=true [port=8000]
 
 Give folders of runs, of sweeps, or folders that hold such folders. The page has the leaderboard, learning curves,

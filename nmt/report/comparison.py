@@ -50,6 +50,8 @@ def check_arguments(folders: Sequence[str], settings: DictConfig) -> None:
             raise ConfigurationError(f"{key}={settings[key]}: must be at least {least}")
     if settings.resamples > MAX_RESAMPLES:
         raise ConfigurationError(f"resamples={settings.resamples}: must be at most {MAX_RESAMPLES}")
+    if settings.evaluations not in ("all", "own"):
+        raise ConfigurationError(f"evaluations={settings.evaluations}: choose all or own")
     if not folders:
         raise UserError(f"nothing to compare. Fix: {name_command('compare')} RUN_OR_SWEEP … (--help explains more)")
 
@@ -59,7 +61,7 @@ def compare_runs(folders: Sequence[str], settings: DictConfig) -> Comparison:
     check_arguments(folders, settings)
 
     # load: folders that anyone may have written → frozen values
-    loaded = load_runs(folders, settings.test)
+    loaded = load_runs(folders, settings.test, settings.evaluations)
     compared = find_systems(loaded, settings.baseline)  # now, because curves and alignments are read of these alone
     _check_together(settings.together, compared)
     curves = {run.folder: load_curves(run) for run in compared.runs}

@@ -17,7 +17,7 @@ from report.folders import evaluate, pairs, with_alignments, write_run
 
 from nmt.cli.arguments import read_arguments
 from nmt.cli.compare import compare
-from nmt.errors import UserError
+from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.over_under_translation import over_and_under_translation
 from nmt.evaluation.significance import student_p
 from nmt.evaluation.stored_evaluation import read_evaluation
@@ -609,6 +609,16 @@ def test_evaluations_of_a_run_with_other_settings_are_other_systems(tmp_path):
     _, _, tables = compared(tmp_path, tmp_path / "sweep", test="test,beam=12,unknown=copy")
     assert [row["system"] for row in tables["systems"]] == ["attention=dot"]
     assert tables["test"] == "test,beam=12,unknown=copy"
+    _, _, tables = compared(tmp_path, tmp_path / "sweep", evaluations="own")
+    assert [(row["system"], row["seeds"]) for row in tables["systems"]] == [("attention=dot", [1, 2])]
+    assert (tables["settings"], tables["notes"]) == ([], [])
+    shutil.rmtree(run / "test")
+    _, _, tables = compared(tmp_path, tmp_path / "sweep", evaluations="own")
+    assert [row["seeds"] for row in tables["systems"]] == [[1]]
+    (left_out,) = tables["not_compared"]
+    assert left_out["reason"].startswith("not evaluated on test; it was on test,beam=12,unknown=copy: ")
+    with pytest.raises(ConfigurationError, match=r"^evaluations=mine: choose all or own$"):
+        compared(tmp_path, tmp_path / "sweep", evaluations="mine")
 
 
 def test_only_the_search_that_made_the_scores_is_compared(tmp_path):

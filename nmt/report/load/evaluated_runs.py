@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 from nmt.config.installation import name_command
@@ -37,15 +38,20 @@ class LoadedRuns(NamedTuple):
     left_out: list[LeftOut]
 
 
-def load_runs(folders: Sequence[str], test: str | None) -> LoadedRuns:
-    """Load the runs in these folders that were evaluated on a test set, by default the one of most runs."""
+def load_runs(folders: Sequence[str], test: str | None, evaluations: str = "all") -> LoadedRuns:
+    """Load the runs in these folders that were evaluated on a test set.
+
+    Args:
+        folders: Runs, or folders that hold them.
+        test: The test set; None: the one of most runs.
+        evaluations: `all` of a run on the test set, or `own`: only the one with the run's own settings.
+    """
     all_runs = find_runs(folders)
     completed = [run for run in all_runs if not run.problem]
     left_out = [LeftOut(run.name, run.problem) for run in all_runs if run.problem]
     test = _choose_test(completed, test, left_out)
-    evaluations = [evaluation for run in completed for evaluation in _list_evaluations(run, test)]
     evaluated = []
-    for run, name in evaluations:
+    for run, name in chain.from_iterable(_list_evaluations(run, test, evaluations) for run in completed):
         try:
             evaluated.append(load_run(run, name))
         except UnreadableError as error:
@@ -55,11 +61,11 @@ def load_runs(folders: Sequence[str], test: str | None) -> LoadedRuns:
     return LoadedRuns(test, evaluated, left_out)
 
 
-def _list_evaluations(run: RunFolder, test: str) -> Iterator[tuple[RunFolder, str]]:
-    """Yield each evaluation of a run on a test set; if there are several, the run's name has their settings."""
-    evaluations = list_evaluations(run.folder, test) or [test]
-    for evaluation in evaluations:
-        settings = evaluation.removeprefix(test).replace(",", " ") if len(evaluations) > 1 else ""
+def _list_evaluations(run: RunFolder, test: str, evaluations: str) -> Iterator[tuple[RunFolder, str]]:
+    """Yield the evaluations of a run on a test set; if there are several, the run's name has their settings."""
+    names = (list_evaluations(run.folder, test) if evaluations == "all" else []) or [test]
+    for evaluation in names:
+        settings = evaluation.removeprefix(test).replace(",", " ") if len(names) > 1 else ""
         yield replace(run, name=f"{run.name}{settings}"), evaluation
 
 
@@ -109,7 +115,7 @@ def load_run(run: RunFolder, test: str) -> EvaluatedRun:
 def load_evaluation(run: RunFolder, test: str) -> StoredEvaluation:
     """Load the results of a run on a test set; raise UnreadableError if there are none or they are damaged."""
     if not (run.folder / test / SCORES).is_file():
-        others = f"; it was on {', '.join(dict.fromkeys(map(strip_settings, run.tests)))}" if run.tests else ""
+        others = f"; it was on {', '.join(run.tests)}" if run.tests else ""
         command = f"{name_command('evaluate')} run=FOLDER data.test={strip_settings(test)}"
         raise UnreadableError(f"not evaluated on {test}{others}: {command}")
     return read_evaluation(run.folder, test)
