@@ -16,6 +16,7 @@ def compare(
     folders: Sequence[str | os.PathLike[str]],
     *,
     test: str | None = None,
+    evaluations: str = "all",
     baseline: str | None = None,
     resamples: int = 1000,
     together: int = 1,
@@ -25,13 +26,15 @@ def compare(
     Args:
         folders: Folders of runs, of sweeps, or folders that hold such folders.
         test: The test set; None: the one on which most runs were evaluated.
+        evaluations: `all` of a run on the test set, or `own`: only the one with the run's own settings.
         baseline: The run or system with which the others are compared; None: the first run.
         resamples: Resamples of the test set, for intervals and p.
         together: Consecutive sentences that are drawn as one.
     """
     if isinstance(folders, str | os.PathLike):
         raise UserError("compare(): takes a list of folders. Fix: compare([folder])")
-    given = {"test": test, "baseline": baseline, "resamples": resamples, "together": together}
+    given = {"test": test, "evaluations": evaluations, "baseline": baseline}
+    given |= {"resamples": resamples, "together": together}
     settings = cast(DictConfig, OmegaConf.merge(load_defaults("compare"), given))
     return ComparedRuns(compare_runs([str(folder) for folder in folders], settings))
 

@@ -127,6 +127,7 @@ def test_the_leaderboard_is_a_list_without_pandas(run, monkeypatch):
         (lambda model: model.evaluate([], []), "no sources"),
         (lambda model: model.score([(" ", "b")]), "the source of pair 0 has no words. Fix: leave the pair out"),
         (lambda model: compare([]), "nothing to compare"),
+        (lambda model: compare(["a"], evaluations="mine"), "evaluations=mine: choose all or own"),
     ],
 )  # fmt: skip
 def test_a_mistake_names_what_to_type(model, call, message):
