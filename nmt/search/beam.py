@@ -15,6 +15,7 @@ from torch import Tensor
 
 from nmt.data.candidate_lists import Candidates
 from nmt.data.vocabulary import END, PAD, START
+from nmt.model.kernels.word_choice import best_continuations, log_softmax_in_place
 from nmt.model.tree import Tree, map_tree
 from nmt.search.aligned_words import rows_of_words
 from nmt.search.constraints import Constraints
@@ -220,19 +221,13 @@ class _Beams:
 
         There are 2 * beam of them, so that `beam` are left if every beam ends. In sampling, each beam has one.
         """
-        beam, width = self.search.beam, self.width
-        logits = logits.float()
-        normalizer = logits.logsumexp(1).unflatten(0, (-1, width))
-        logits = logits.unflatten(0, (-1, width))
-        self.constraints.apply(logits, self.history, self.live, len(self.steps))
-        if self.search.sample:
-            words = draw_words(logits.flatten(0, 1), self.search, self.random).unflatten(0, (-1, width))
-            totals = self.totals + logits.gather(2, words[:, :, None])[:, :, 0] - normalizer
-            return totals, words, torch.arange(width, device=self.device).expand_as(words)
-        best, words = logits.topk(min(2 * beam, logits.shape[2]), dim=2)
-        totals = ((self.totals - normalizer)[:, :, None] + best).flatten(1)
-        totals, index = totals.topk(min(2 * beam, totals.shape[1]), dim=1)
-        return totals, words.flatten(1).gather(1, index), index // words.shape[2]
+        logs = log_softmax_in_place(logits.float()).unflatten(0, (-1, self.width))
+        self.constraints.apply(logs, self.history, self.live, len(self.steps))
+        if not self.search.sample:
+            return best_continuations(logs, self.totals, 2 * self.search.beam)
+        words = draw_words(logs.flatten(0, 1), self.search, self.random).unflatten(0, (-1, self.width))
+        totals = self.totals + logs.gather(2, words[:, :, None])[:, :, 0]
+        return totals, words, torch.arange(self.width, device=self.device).expand_as(words)
 
     def _store_finished(self, totals: Tensor, words: Tensor, parents: Tensor, ends: Tensor, step: int) -> None:
         """Insert continuations that end, if among the `beam` best, into the finished hypotheses, and keep the best."""

@@ -8,6 +8,7 @@ from torch import nn
 
 from nmt.model.attention.score import Additive
 from nmt.model.decoder.context_gate import ContextGate
+from nmt.model.kernels import additive_energies
 from nmt.runs.trained_model import build_model
 from nmt.search.beam import beam_search
 from nmt.search.settings import Search
@@ -318,6 +319,17 @@ def test_additive_attention_has_useful_first_gradients_in_half_precision(biased)
         results.append([energies.detach().double(), score.energy.grad.clone().double()])
     for exact, half in zip(*results, strict=True):
         torch.testing.assert_close(half, exact, rtol=0.1, atol=0.05 * exact.abs().max().item())
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("elements", [1, 2 * 5 * 6 * 2, 10_000])  # chunks of one sentence, of two, and of all
+def test_additive_energies_in_chunks_equal_those_of_training(monkeypatch, biased, elements):
+    monkeypatch.setattr(additive_energies, "CHUNK_ELEMENTS", elements)
+    queries, keys = torch.randn(3, 2, 6).double(), torch.randn(3, 5, 6).double()
+    arguments = (torch.randn(6).double(), queries, keys, torch.randn(3, 2, 5, 6).double() if biased else None)
+    expected = additive_energies.additive_energies(*arguments)
+    with torch.no_grad():
+        torch.testing.assert_close(additive_energies.additive_energies(*arguments), expected)
 
 
 def test_the_trace_of_a_context_gate_is_the_mean_of_its_values():
