@@ -1,7 +1,7 @@
 """Log-probabilities of a large vocabulary, and the best continuations of hypotheses.
 
-The formulas are logits.log_softmax(1) and (totals + logs).topk(count). On a CPU a beam search with 7,859 words and 8-bit
-products is 1.09 × as fast as with logsumexp and a topk for each hypothesis (docs/performance.md).
+The formulas are logits.log_softmax(1) and (totals + logs).topk(count). With 7,859 words and 8-bit products, a beam
+search on a CPU is 1.09 × as fast as with logsumexp and a topk for each hypothesis (docs/performance.md).
 """
 
 import torch
