@@ -186,7 +186,9 @@ class _Beams:
         self.steps.append(_Step(live, words, parents, totals, width, stored_trace))
         done = self._is_done(totals[:, 0])
         rows = torch.arange(len(live), device=self.device)[:, None] * width + parents
-        staying = (~done).nonzero()[:, 0] if done.any() else None
+        staying = (~done).nonzero()[:, 0]  # only here does a step wait for the device
+        if len(staying) == len(live):
+            staying = None
         self._update_live(totals, words, parents, staying)
         if staying is None:
             return words.flatten(), rows.flatten(), None

@@ -49,7 +49,8 @@ class Constraints:
             forced = self.prefixes[sentences, step][:, None, None].expand(-1, logits.shape[1], 1)
             forced_logits = logits.gather(2, forced)
         end_logits = logits[:, :, END].clone()
-        logits[:, :, FORBIDDEN] = -torch.inf
+        for symbol in FORBIDDEN:
+            logits[:, :, symbol] = -torch.inf
         if step < self.latest_shortest:
             logits[:, :, END].masked_fill_((step < self.shortest[sentences])[:, None], -torch.inf)
         if self.ngram and step >= self.ngram:

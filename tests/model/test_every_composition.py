@@ -12,6 +12,7 @@ from random_batches import batch_of, random_rows
 from stand_in_recorder import run_again
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from waiting_operations import WAITING
 
 from nmt.data.vocabulary import END, PAD, START
 from nmt.model.kernels.graphed_loop import GraphedLoop
@@ -208,7 +209,6 @@ def tensors_of(tree):
 
 
 FEW_WORDS = [[4, 5, 6], [7]], [[8], [9]]  # sources and targets: operations are the same at each step after the first
-WAITING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "_unique2", "bincount")
 
 
 @each

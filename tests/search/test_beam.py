@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from functools import cache
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import torch
 from compositions import composed
 from random_batches import batch_of, random_rows
 from reference.search import literal_beam_search
+from torch.utils._python_dispatch import TorchDispatchMode
+from waiting_operations import WAITING
 
 from nmt.data.vocabulary import END, PAD, START
 from nmt.errors import ConfigurationError
@@ -94,6 +97,29 @@ def test_half_of_the_source_is_the_least_length_as_in_the_papers_code(source_end
     settings = Search(beam=2, length_penalty=0.0, shortest_ratio=0.5)
     found = [len(best.words) for (best,) in beam_search(hasty, torch.tensor(source), lengths, settings)]
     assert found == [(n + 1) // 2 for n in range(1, longest)]
+
+
+class CountWaits(TorchDispatchMode):
+    """Count the operations that wait for the device."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = Counter()
+
+    def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
+        name = operation._schema.name.removeprefix("aten::")
+        if name in WAITING:
+            self.counts[name] += 1
+        return operation(*arguments, **(keywords or {}))
+
+
+@pytest.mark.parametrize("settings", [{}, {"no_repeat_ngram": 2}, {"coverage_penalty": 0.2}, {"sample": True}])
+def test_a_step_of_a_search_waits_for_the_device_once(settings):
+    model, batch = composed().double(), batch_of(SOURCES, SOURCES)
+    with patch.object(model, "next", wraps=model.next) as steps, CountWaits() as waits:
+        beam_search(model, batch.source, batch.source_lengths, Search(beam=3, shortest_ratio=1.0, **settings))
+    assert waits.counts == {"nonzero": steps.call_count}
+    assert steps.call_count > 4
 
 
 def test_padding_and_start_symbols_are_never_in_a_hypothesis():
