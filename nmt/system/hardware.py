@@ -38,6 +38,11 @@ def has_bfloat16_products() -> bool:
     return flags is None or bool({"avx512_bf16", "amx_bf16"} & set(flags.split()))
 
 
+def has_exact_int8_sums() -> bool:
+    """Return whether the processor adds products of 8 bits in 32 bits; others add pairs of them in 16 bits first."""
+    return "avx512_vnni" in (_read_processor("flags") or "").split()
+
+
 def _processor() -> str:
     return _read_processor("model name") or platform.processor() or platform.machine()
 

@@ -8,7 +8,7 @@ import torch
 from commands import ROOT
 
 from nmt.system import hardware
-from nmt.system.hardware import describe_hardware, hardware_label, has_bfloat16_products
+from nmt.system.hardware import describe_hardware, hardware_label, has_bfloat16_products, has_exact_int8_sums
 
 
 def test_a_gpu_is_named_only_if_the_run_used_it(monkeypatch):
@@ -33,17 +33,18 @@ def test_the_label_of_the_hardware_is_short(more, words):
 
 
 @pytest.mark.parametrize(
-    ("cpuinfo", "expected"),
+    ("cpuinfo", "bfloat16", "int8"),
     [
-        ("model name\t: EPYC\nflags\t\t: fpu avx2 avx512_bf16\n", True),
-        ("model name\t: Xeon\nflags\t\t: fpu amx_bf16 amx_tile\n", True),
-        ("model name\t: EPYC\nflags\t\t: fpu avx2 avx512f\n", False),
-        ("", True),
+        ("model name\t: EPYC\nflags\t\t: fpu avx2 avx512_bf16 avx512_vnni\n", True, True),
+        ("model name\t: Xeon\nflags\t\t: fpu amx_bf16 amx_tile\n", True, False),
+        ("model name\t: Xeon\nflags\t\t: fpu avx2 avx512_vnni\n", False, True),
+        ("model name\t: EPYC\nflags\t\t: fpu avx2 avx512f avx_vnni\n", False, False),
+        ("", True, False),
     ],
 )
-def test_processors_with_bfloat16_products_are_known(cpuinfo, expected, monkeypatch):
+def test_what_a_processor_multiplies_is_known(cpuinfo, bfloat16, int8, monkeypatch):
     monkeypatch.setattr(hardware.Path, "read_text", lambda *_, **__: cpuinfo)
-    assert has_bfloat16_products() == expected
+    assert (has_bfloat16_products(), has_exact_int8_sums()) == (bfloat16, int8)
 
 
 @pytest.mark.parametrize("module", ["nmt.data.corpus_cache", "nmt.launch.sweep"])

@@ -18,9 +18,14 @@ def test_an_8_bit_product_is_close_to_the_exact_one():
     weight, bias, vectors = torch.randn(40, 30), torch.randn(40), torch.randn(2, 7, 30)
     exact = torch.nn.functional.linear(vectors, weight, bias)
     rounded = Int8Linear(weight, bias)(vectors)
-    # rounding to 1/127 of the largest weight of a row, and 1/127 of the range of activations
+    # rounding to 1/127 of the largest weight of a row, and at least to 1/127 of the range of activations
     assert 0 < (rounded - exact).abs().max() < 0.02 * exact.abs().max()
     torch.testing.assert_close(Int8Linear(weight, None)(vectors) + bias, rounded)
+
+
+def test_sums_of_the_largest_products_do_not_overflow():
+    product = Int8Linear(torch.ones(40, 64), None)(torch.ones(2, 64))
+    torch.testing.assert_close(product, torch.full((2, 40), 64.0), rtol=1e-4, atol=0.0)
 
 
 class UsesAttributes(torch.nn.Module):
