@@ -30,11 +30,11 @@ def split_runs(command: str, arguments: Sequence[str]) -> tuple[list[str], list[
             )
         if is_hub_name(argument):
             runs.append(argument)
-        elif (is_pair and key in keys) or not os.path.exists(path):
+        elif not os.path.exists(path):
             others.append(argument)
         elif os.path.isdir(path) or path.endswith(".ckpt"):
             runs.append(path)
-        elif not (Path(path).parent / SWEEP).is_file():
+        elif not any((Path(path).parent / name).is_file() for name in (SWEEP, "multirun.yaml")):
             others.append(argument)
     return runs, others
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
@@ -48,14 +48,23 @@ def evaluate_run(folder: Path, config: DictConfig) -> None:
 
     Args:
         folder: The run's folder.
-        config: The settings of the command: the search, the treatment of unknown words, the name of the test set.
+        config: The settings of the command: the search, the treatment of unknown words, the name of the test set, the
+            device.
     """
     keys = {"run": str(folder), "user_dir": config.user_dir, "unknown": config.score_unknown}
+    keys["device"] = _choose_device(config.trainer)
     settings = OmegaConf.merge(load_defaults("evaluate"), OmegaConf.to_container(config.search, resolve=True), keys)
     evaluation = evaluate(settings, [] if config.data.test is None else [f"data.test={config.data.test}"])
     scores = evaluation.scores
     bleu, chrf = (scores["scores"][name]["score"] for name in ("bleu", "chrf"))
     log.info("%s: bleu %.2f, chrf %.2f, in %s/", scores["test"], bleu, chrf, evaluation.folder)
+
+
+def _choose_device(trainer: DictConfig) -> str:
+    """Return the device of the first rank."""
+    if trainer.accelerator == "cpu":
+        return "cpu"
+    return f"cuda:{trainer.devices[0]}" if isinstance(trainer.devices, ListConfig) else "auto"
 
 
 def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int = 0) -> Evaluation:

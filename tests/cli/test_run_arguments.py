@@ -33,6 +33,12 @@ def test_every_command_takes_the_runs_that_a_shell_completes(command):
     assert split_runs(command, [*arguments, "output=a/b"]) == (JOBS, ["output=a/b"])
 
 
+def test_files_of_a_sweep_by_slurm_are_passed_over():
+    """Such a sweep has no sweep.json, but Hydra's multirun.yaml."""
+    Path("multirun/first/sweep.json").unlink()
+    assert split_runs("evaluate", sorted(glob("multirun/first/*"))) == (JOBS, [])
+
+
 def test_a_checkpoint_is_a_run_and_another_file_is_not(tmp_path):
     for name in ("best.ckpt", "news.en"):
         (tmp_path / name).touch()
@@ -108,6 +114,7 @@ def test_a_path_of_runs_that_is_not_there_is_an_error_with_the_most_similar(find
     ("arguments", "message"),
     [
         (["output=here"], "output=here: is of one run, and 2 are given. Fix: name one"),
+        (["push=hf:a/b"], "push=hf:a/b: is of one run, and 2 are given. Fix: name one"),
         (["score=[a,b]"], "score=['a', 'b']: is of one run, and 2 are given. Fix: name one"),
         (["beam=0"], "beam=0: must be at least 1"),
         (

@@ -59,18 +59,26 @@ def test_missing_file_of_the_test_set_is_explained(settings, tmp_path, monkeypat
         evaluate(settings, [])
 
 
-def test_evaluation_after_training_uses_the_search_of_the_command(monkeypatch, caplog):
+def test_evaluation_after_training_uses_search_and_device_of_the_command(monkeypatch, caplog):
     config = {"score_unknown": "keep", "search": {"beam": 10}, "data": {"test": "test_2016"}, "user_dir": None}
+    config["trainer"] = {"accelerator": "auto", "devices": 1}
     scores = {"bleu": {"score": 39.027}, "chrf": {"score": 61.5}}
     calls = []
 
     def record_call(settings, data_overrides):
-        calls.append((settings.run, settings.unknown, settings.beam, settings.length_penalty, data_overrides))
+        values = (settings.run, settings.unknown, settings.beam, settings.length_penalty, settings.device)
+        calls.append((*values, data_overrides))
         return Evaluation(None, None, {"test": "test_2016", "scores": scores}, Path("a/run/test_2016,beam=10"))
 
     monkeypatch.setattr(run_evaluation, "evaluate", record_call)
     with caplog.at_level(logging.INFO):
         evaluate_run("a/run", OmegaConf.create(config))
-    evaluate_run("a/run", OmegaConf.create(config | {"score_unknown": "copy", "data": {"test": None}}))
-    assert calls == [("a/run", "keep", 10, 1.0, ["data.test=test_2016"]), ("a/run", "copy", 10, 1.0, [])]
+    changes = {"score_unknown": "copy", "data": {"test": None}}
+    for trainer in ({"accelerator": "cpu", "devices": 2}, {"accelerator": "cuda", "devices": [3, 1]}):
+        evaluate_run("a/run", OmegaConf.create(config | changes | {"trainer": trainer}))
+    assert calls == [
+        ("a/run", "keep", 10, 1.0, "auto", ["data.test=test_2016"]),
+        ("a/run", "copy", 10, 1.0, "cpu", []),
+        ("a/run", "copy", 10, 1.0, "cuda:3", []),
+    ]
     assert caplog.messages[:1] == ["test_2016: bleu 39.03, chrf 61.50, in a/run/test_2016,beam=10/"]
