@@ -38,7 +38,7 @@ class Slot:
     environment: dict[str, str]
     number: int | None = None  # of the job
     process: subprocess.Popen | None = None
-    output: IO | None = field(default=None, repr=False)
+    output: IO | None = None
     summary_before: Mapping[str, Any] = field(default_factory=dict)  # of the job's run, when it was started
 
 
@@ -62,6 +62,10 @@ class Sweep:
         self.states += ["completed" if job.is_skipped else "waiting" for job in jobs]
         self.errors: dict[int, str] = dict(before.errors) if before else {}
         self.slots = [Slot(environment) for environment in machine_shares(n_jobs)]
+        shared = set.intersection(*(set(job.overrides) for job in self.jobs)) if len(self.jobs) > 1 else set()
+        differences = ([override for override in job.overrides if override not in shared] for job in self.jobs)
+        # what tells a job from the others
+        self.titles = [" ".join(words) or job.folder.name for job, words in zip(self.jobs, differences, strict=True)]
 
     def run(self) -> None:
         """Run all waiting jobs; a failed one does not stop the others."""
@@ -87,10 +91,8 @@ class Sweep:
 
     def failures(self) -> str:
         """Return one line that names the failed jobs and their errors."""
-        states = zip(self.jobs, self.states, strict=True)
-        failed = {number: job for number, (job, state) in enumerate(states) if state != "completed"}
-        errors = {number: self.errors.get(number) or job.summary().get("error") for number, job in failed.items()}
-        reasons = "; ".join(f"{self._title(job)}: {errors[number] or 'not begun'}" for number, job in failed.items())
+        failed = [number for number, state in enumerate(self.states) if state != "completed"]
+        reasons = "; ".join(f"{self.titles[number]}: {self.errors[number]}" for number in failed)
         return f"{len(failed)} of {len(self.jobs)} jobs failed: {reasons}"
 
     def _warn_of_other_code(self) -> None:
@@ -118,7 +120,7 @@ class Sweep:
             slot.output = (job.folder / "output.log").open("a", encoding="utf-8")
         slot.process = job.start(output=slot.output, environment=slot.environment)
         self.states[number] = "running"
-        log.info("job %d of %d started: %s", number + 1, len(self.jobs), self._title(job))
+        log.info("job %d of %d started: %s", number + 1, len(self.jobs), self.titles[number])
         self._write()
 
     def _finish(self, slot: Slot) -> None:
@@ -132,7 +134,7 @@ class Sweep:
         slot.process = slot.number = slot.output = None
         score = job.summary().get("best", {}).get("score")
         result = f"best {score:.4g}" if state == "completed" and score is not None else error
-        log.info("job %d of %d %s: %s: %s", number + 1, len(self.jobs), state, self._title(job), result)
+        log.info("job %d of %d %s: %s: %s", number + 1, len(self.jobs), state, self.titles[number], result)
         self._write()
 
     @contextmanager
@@ -152,13 +154,7 @@ class Sweep:
         log.info("%s", ", ".join(f"{self.states.count(state)} {state}" for state in dict.fromkeys(self.states)))
         for slot in self.slots:
             if slot.process:
-                job = self.jobs[slot.number]
-                log.info("  %s: %s", self._title(job), progress(job.folder))
-
-    def _title(self, job: Job) -> str:
-        """Return the overrides that tell a job from the others."""
-        shared = set.intersection(*(set(job.overrides) for job in self.jobs)) if len(self.jobs) > 1 else set()
-        return " ".join(override for override in job.overrides if override not in shared) or job.folder.name
+                log.info("  %s: %s", self.titles[slot.number], progress(self.jobs[slot.number].folder))
 
     def _write(self) -> None:
         jobs: list[dict[str, Any]] = []
@@ -166,7 +162,7 @@ class Sweep:
             summary = job.summary() if state not in ("waiting", "running") else {}
             result = {key: summary[key] for key in ("best", "wall_seconds") if key in summary}
             result |= {"error": error} if (error := self.errors.get(number)) else {}
-            named = {"folder": job.folder.name, "name": self._title(job), "overrides": list(job.overrides)}
+            named = {"folder": job.folder.name, "name": self.titles[number], "overrides": list(job.overrides)}
             jobs.append(named | {"status": state} | result)
         write_json(self.folder / SWEEP, {"jobs": jobs})
         self.on_change(self.jobs, self.states)

@@ -63,22 +63,17 @@ def has_checkpoint(folder: Path) -> bool:
     return any((folder / CHECKPOINTS / name).is_file() for name in (BEST, LAST, PREVIOUS))
 
 
-def jobs_of(sweep: Path) -> set[Path]:
-    """Return the folders of the jobs of a sweep's last command, from sweep.json; empty if it cannot be read."""
+def read_sweep_jobs(sweep: Path) -> dict[str, Any]:
+    """Return the jobs in sweep.json by the name of their folder; none if it is missing or damaged."""
     try:
-        jobs = read_json(inside(sweep, SWEEP))["jobs"]
-        return {(sweep / job["folder"]).resolve() for job in jobs}
-    except UNREADABLE:
-        return set()
-
-
-def read_job_names(sweep: Path) -> dict[str, str]:
-    """Return the name of each job's folder, and what tells the job from the others; empty if it cannot be read."""
-    try:
-        jobs = read_json(inside(sweep, SWEEP))["jobs"]
-        return {str(job["folder"]): str(job["name"]) for job in jobs}
+        return {job["folder"]: job for job in read_json(inside(sweep, SWEEP))["jobs"] if _is_folder_name(job["folder"])}
     except UNREADABLE:
         return {}
+
+
+def _is_folder_name(text: Any) -> bool:
+    """Return True for a plain name, which cannot lead out of the sweep's folder."""
+    return isinstance(text, str) and text.isprintable() and not set(text) & set("/\\") and text not in ("", ".", "..")
 
 
 def read_metrics(path: Path) -> list[dict[str, str]]:

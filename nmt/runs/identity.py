@@ -10,7 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from nmt.runs.folder import SWEEP, read_job_names, read_summary
+from nmt.runs.folder import SWEEP, read_summary, read_sweep_jobs
 
 
 def sweep_of() -> str | None:
@@ -25,7 +25,7 @@ def run_name(name: str) -> str:
     config = HydraConfig.get()
     folder = Path(config.runtime.output_dir)
     default = folder.name if config.mode == RunMode.MULTIRUN else name  # of a launcher that writes no sweep.json
-    return read_job_names(folder.parent).get(folder.name, default)
+    return str(read_sweep_jobs(folder.parent).get(folder.name, {}).get("name", default))
 
 
 def run_id() -> str:
@@ -35,6 +35,5 @@ def run_id() -> str:
     return read_summary(Path(folder)).get("id", other_rank)
 
 
-OmegaConf.register_new_resolver("sweep_of", sweep_of, replace=True)
-OmegaConf.register_new_resolver("run_name", run_name, replace=True)
-OmegaConf.register_new_resolver("run_id", run_id, replace=True)
+for resolver in (sweep_of, run_name, run_id):
+    OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)

@@ -12,7 +12,7 @@ from pytorch_lightning import Callback, Trainer
 
 from nmt.data.batches import Batch
 from nmt.errors import UserError
-from nmt.runs.folder import METRICS, jobs_of, read_metrics
+from nmt.runs.folder import METRICS, read_metrics, read_sweep_jobs
 from nmt.system.locks import HeldLock
 from nmt.training.lightning_internals import logs_this_batch
 from nmt.training.lightning_module import TrainingModule
@@ -123,7 +123,7 @@ class MedianPruning(Callback):
 
     def _scores_of_others(self, folder: Path) -> list[list[float]]:
         """Return the validation BLEU scores of each other run of the sweep."""
-        scores, jobs = [], jobs_of(self.sweep_folder)
+        scores, jobs = [], {(self.sweep_folder / name).resolve() for name in read_sweep_jobs(self.sweep_folder)}
         for file in self.sweep_folder.glob(f"*/{METRICS}"):
             other = file.parent.resolve()
             if other != folder.resolve() and (not jobs or other in jobs):

@@ -263,6 +263,7 @@ def test_a_sweep_skips_completed_jobs_and_names_the_others(tmp_path):
         jobs.append(Job((f"attention={name}", "seed=1"), tmp_path / name))
     sweep = Sweep(tmp_path, jobs, 1, on_change=lambda jobs, states: None)
     assert sweep.states == ["completed", "waiting"]
+    sweep.errors[1] = "it broke"
     assert sweep.failures() == "1 of 2 jobs failed: attention=general: it broke"
 
 

@@ -17,7 +17,7 @@ from nmt.errors import UserError
 from nmt.report.compare.setting_differences import collect_settings, find_differences, group_seeds, name_systems
 from nmt.report.load.evaluated_runs import load_evaluation, load_run
 from nmt.report.load.learning_curves import MAX_POINTS, load_curves, read_curves, thin_out
-from nmt.report.load.run_folder import find_runs, read_run, read_settings
+from nmt.report.load.run_folder import find_runs, find_wandb, read_run, read_settings
 from nmt.report.load.run_names import name_runs, shorten_paths
 from nmt.report.render.page_payload import pack_alignments
 from nmt.runs.checkpoint_file import save_checkpoint
@@ -199,6 +199,13 @@ def test_damaged_metrics_and_settings_are_lost_alone(tmp_path):
     )
     assert curves.notes == ("metrics.csv, line 2: valid/bleu is not a number: no learning curves",)
     assert run.evaluation.scores["bleu"] > 0
+
+
+def test_the_newest_folder_of_wandb_may_be_of_an_offline_run(tmp_path):
+    run = write_run(tmp_path / "run")
+    for name in ("run-20260101_120000-abc", "offline-run-20260102_120000-abc"):
+        (run / "wandb" / name).mkdir(parents=True)
+    assert find_wandb(read_run(run)) == str(run / "wandb" / "offline-run-20260102_120000-abc")
 
 
 def test_loading_a_run_again_changes_neither_its_value_nor_its_notes(tmp_path):

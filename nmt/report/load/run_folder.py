@@ -25,6 +25,7 @@ from nmt.runs.folder import (
     SWEEP,
     WEIGHTS,
     name_of_test,
+    read_sweep_jobs,
 )
 from nmt.system.files import suggest_path, to_path
 from nmt.system.safe_files import UnreadableError, inside, is_number, read_json, read_or_note, read_text, read_yaml
@@ -251,26 +252,13 @@ def _read_waiting_jobs(sweep: Path) -> list[RunFolder]:
         return []
 
 
-def read_sweep_jobs(sweep: Path) -> dict[str, Any]:
-    """Return the jobs in sweep.json by the name of their folder; none if it is missing or damaged."""
-    try:
-        return {job["folder"]: job for job in read_json(inside(sweep, SWEEP))["jobs"] if _is_folder_name(job["folder"])}
-    except (UnreadableError, LookupError, TypeError):
-        return {}
-
-
 def _read_waiting_job(folder: Path, status: str, given: Sequence[Any]) -> RunFolder:
     reason = "it has not begun" if status in ("waiting", "running") else "its folder is gone"
     summary, problem, overrides = {"status": status}, f"{status}: {reason}", list(map(str, given))
     return RunFolder(folder=folder, trained=folder, summary=summary, problem=problem, overrides=overrides, tests=[])
 
 
-def _is_folder_name(text: Any) -> bool:
-    """Return True for a plain name, which cannot lead out of the sweep's folder."""
-    return isinstance(text, str) and text.isprintable() and not set(text) & set("/\\") and text not in ("", ".", "..")
-
-
 def find_wandb(run: RunFolder) -> str | None:
     """Return the newest folder of W&B files, which `wandb sync` can upload."""
-    folders = sorted((run.training / "wandb").glob("*run-*"))
+    folders = sorted((run.training / "wandb").glob("*run-*"), key=lambda path: path.name.partition("run-")[2])
     return str(folders[-1]) if folders else None
