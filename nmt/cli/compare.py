@@ -19,24 +19,26 @@ from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.cli.run_arguments import split_runs
 from nmt.config.overrides import expand_home
 from nmt.config.schema import load_defaults
-from nmt.errors import ConfigurationError, require_packages
-from nmt.runs.folder import refuse_own_files
+from nmt.errors import make_printable, require_packages
 from nmt.system.files import check_writable
 from nmt.system.garbage_collection import pause_garbage_collection
 from nmt.system.threads import set_threads
 
 with pause_garbage_collection():  # because these import torch
     from nmt.report.compare.systems import ComparedSystems
-    from nmt.report.comparison import compare_runs
+    from nmt.report.comparison import check_page, compare_runs
 
 
 def compare(folders: Sequence[str], settings: DictConfig) -> str:
     """Write the page and its tables; return a line that sums them up."""
-    output = _check_output(settings)
+    output = Path(str(settings.output))
+    check_page(output)  # now, because the comparison may take minutes
+    check_writable(output.parent, f"output={output}")
     comparison = compare_runs(folders, settings)
     comparison.write(output)
     size = f"{output.stat().st_size / 1e6:.1f} MB"
-    return f"{output}, {output.stem}.md, {output.stem}.json: {_sum_up(comparison.compared)}; {size}"
+    files = f"{output}, {output.stem}.md, {output.stem}.json"
+    return make_printable(f"{files}: {_sum_up(comparison.compared)}; {size}")
 
 
 def _sum_up(compared: ComparedSystems) -> str:
@@ -46,17 +48,6 @@ def _sum_up(compared: ComparedSystems) -> str:
     systems, runs, sentences = (f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts)
     others = f"; {len(compared.left_out)} not compared" if compared.left_out else ""
     return f"{systems} of {runs} on {compared.test}, {sentences}{others}"
-
-
-def _check_output(settings: DictConfig) -> Path:
-    """Return the path of the page, after a check that it can be written."""
-    output = Path(str(settings.output))
-    if output.suffix != ".html":
-        fix = f"output={output.with_suffix('.html')}, beside which .md and .json are written"
-        raise ConfigurationError(f"output={output}: must end with .html. Fix: {fix}")
-    refuse_own_files(output, output.with_suffix(".md"), output.with_suffix(".json"))
-    check_writable(output.parent, f"output={output}")
-    return output
 
 
 def _may_become_a_folder(argument: str) -> bool:

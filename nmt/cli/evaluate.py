@@ -45,6 +45,7 @@ from omegaconf import DictConfig
 from nmt.cli.arguments import read_arguments
 from nmt.cli.exit_status import exit_with_one_line_errors
 from nmt.cli.run_arguments import name_runs, split_runs
+from nmt.config.explain import SHOW_TRACEBACK, explain
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError, UserError, make_printable
 from nmt.system.files import dump_json
@@ -88,7 +89,7 @@ def evaluate_in_turn(runs: list[str], settings: DictConfig, data_overrides: list
 
     tasks = {(): partial(evaluate_test_set, indent=None), COMET: print_comet}
     if keys not in tasks or settings.output is not None:
-        given = "output" if keys in tasks else keys[0]
+        given = next(key for key in ("output", *keys) if settings[key] is not None)
         raise ConfigurationError(f"{given}={settings[given]}: is of one run, and {len(runs)} are given. Fix: name one")
     check = make_comet_command if keys else check_settings
     check(settings)
@@ -98,9 +99,11 @@ def evaluate_in_turn(runs: list[str], settings: DictConfig, data_overrides: list
         name_runs(one, [run])
         try:
             tasks[keys](one, data_overrides)
-        except UserError as error:
+        except Exception as error:
+            if SHOW_TRACEBACK or isinstance(error, BrokenPipeError):
+                raise
             failures += 1
-            print(make_printable(f"error: {error}"), file=sys.stderr)
+            print(make_printable(f"error: {explain(error)}"), file=sys.stderr)
     if failures:
         raise UserError(f"{failures} of {len(runs)} runs failed; the lines above name the reasons")
 

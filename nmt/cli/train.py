@@ -37,12 +37,12 @@ def train_composed(config: DictConfig) -> float | None:
 @exit_with_one_line_errors
 def main() -> None:
     """Train what the command line composes."""
+    arguments = repeat_run(list(map(expand_home, sys.argv[1:])))
     is_typed = IS_JOB not in os.environ and os.environ.get("LOCAL_RANK", "0") == "0"  # Lightning adds keys for ranks
     if is_typed and (repeated := find_repeated(sys.argv[1:])):
         values = ",".join(argument.partition("=")[2] for argument in repeated)
         sweep = f"-m {override_key(repeated[0])}={values}"
         print(f"{' '.join(repeated)}: the last one counts; {sweep} trains with each", file=sys.stderr)
-    arguments = repeat_run(list(map(expand_home, sys.argv[1:])))
     sys.argv[1:] = prepare_arguments(show_first_job(add_typed_user_dir(arguments)))
     path = list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     if not IS_INSTALLED and str(PACKAGE.parent) not in path:

@@ -154,8 +154,8 @@ def check_rates(settings: Mapping[str, Any]) -> None:
 
 
 def _is_variable(key: str, text: str) -> bool:
-    """True if another value refers to the key."""
-    return re.search(rf"\$\{{[^}}]*\b{re.escape(key)}\b", text) is not None
+    """True if another value refers to the key; a name before a colon is a resolver's."""
+    return re.search(rf"\$\{{[^}}]*\b{re.escape(key)}\b(?!:)", text) is not None
 
 
 def _check_pretraining(pretraining: Any) -> None:
@@ -194,6 +194,8 @@ def _find_other_kind(key: str, value: Any, default: Any) -> str | None:
     """Return the default's kind in words if the value is of another kind."""
     if isinstance(default, bool):
         return None if isinstance(value, bool) else "true or false"
+    if key == "fresh":
+        return None if isinstance(value, list | ListConfig) else "a list, such as [decoder.memory.*]"
     if not isinstance(default, int | float):
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -52,6 +52,10 @@ class Encoder(nn.Module):
         annotation_dropout: float = 0.0,
     ):
         super().__init__()
+        if bidirectional and reverse:
+            raise ConfigurationError(
+                "encoder.reverse=true: this encoder reads both ways. Fix: encoder=lstm, or leave it out"
+            )
         if bidirectional and annotation_size % 2:
             raise ConfigurationError(
                 f"encoder.annotation_size={annotation_size}: must be even, because each direction has half of it"
@@ -79,12 +83,12 @@ class Encoder(nn.Module):
         mask = positions < count
         if self.reverse:
             mirrored = (count - 1 - positions).clamp(min=0)
-            embedded = _reorder(embedded, mirrored)
+            embedded = embedded.take_along_dim(mirrored[:, :, None], 1)
         packed, places = pack(embedded, lengths)
         packed, last = run_packed(self.recurrence, packed)
         annotations = unpack(packed, places, words.shape)
         if self.reverse:
-            annotations = _reorder(annotations, mirrored)
+            annotations = annotations.take_along_dim(mirrored[:, :, None], 1)
         hidden, cell = last if len(last) == 2 else (last[0], torch.zeros_like(last[0]))
         return EncodedSource(
             self.annotation_dropout(annotations),
@@ -110,7 +114,3 @@ class LSTMEncoder(Encoder):
     """The encoder of Luong 2015 with stacked unidirectional layers; bidirectional is for comparison."""
 
     cell = nn.LSTM
-
-
-def _reorder(sequence: Tensor, index: Tensor) -> Tensor:
-    return sequence.gather(1, index[:, :, None].expand_as(sequence))

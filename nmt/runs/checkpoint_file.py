@@ -20,14 +20,13 @@ from typing import Any
 import torch
 
 from nmt.config.allowed_targets import check_size
-from nmt.errors import CheckpointError, UserError, first_line
+from nmt.errors import CheckpointError, UserError, first_line, list_first
 from nmt.runs.folder import BEST, CHECKPOINTS, LAST, PREVIOUS, SWEEP, WEIGHTS, read_summary
 from nmt.runs.shared_model import MOST_BYTES, NEEDED, read_model
 from nmt.system.files import atomic_write, suggest_path, sync, to_path
 from nmt.system.hub import download, is_hub_name
 from nmt.system.safe_files import check_regular
 
-SHOWN = 4  # entries in an error message
 FIX = f"Fix: name a checkpoint of this project, such as RUN/{CHECKPOINTS}/{BEST}"
 
 
@@ -56,7 +55,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         hint = f"; beside it there is {', '.join(others)}" if others else f". {FIX}"
         raise CheckpointError(f"{path}: cannot be loaded as a checkpoint ({reason}){hint}") from error
     if not isinstance(content, Mapping) or "nmt" not in content:
-        entries = ", ".join(list(map(str, content))[:SHOWN]) if isinstance(content, Mapping) else type(content).__name__
+        entries = list_first(list(map(str, content))) if isinstance(content, Mapping) else type(content).__name__
         raise CheckpointError(f"{path}: is a checkpoint of another program, which holds {entries}. {FIX}")
     return _check_settings(content, path)
 

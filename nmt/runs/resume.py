@@ -56,7 +56,7 @@ def find_earlier_training(config: DictConfig, folder: Path) -> EarlierTraining:
         UserError: the command does not fit the run.
     """
     check_references(OmegaConf.to_container(config))
-    if config.resume not in ("auto", True, False):
+    if config.resume != "auto" and not isinstance(config.resume, bool):
         raise UserError(f"resume={config.resume}: choose auto, true or false")
     refuse_foreign_files(folder)
     given = Path(config.ckpt_path) if config.ckpt_path else None

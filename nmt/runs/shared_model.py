@@ -6,7 +6,6 @@
 Anyone may have written the folder, so names, sizes and links are checked before a file is read.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from nmt.data.parallel_text import SIDES
 from nmt.data.vocabulary import TOKENIZER_BYTES, TOKENIZERS
 from nmt.errors import CheckpointError, first_line
 from nmt.runs.folder import CANDIDATES, CARD, SETTINGS, WEIGHTS, WORD_TABLE
-from nmt.system.safe_files import UnreadableError, read_json, read_text
+from nmt.system.safe_files import UnreadableError, inside, read_json, read_text
 
 NEEDED = (WEIGHTS, SETTINGS, *TOKENIZERS)
 MEGABYTE = 1 << 20
@@ -57,15 +56,14 @@ def read_model(folder: Path) -> dict[str, Any]:
 
 def check_files(folder: Path) -> None:
     """Refuse links out of the folder, files that are too large, and pipes and devices, which may never end."""
-    folder = folder.absolute()
-    # because the hub's cache keeps files in blobs/, and links to them from snapshots/COMMIT/
-    root = os.path.realpath(folder.parents[1] if folder.parent.name == "snapshots" else folder)
     for name, most in MOST_BYTES.items():
         path = folder / name
         if not path.exists() and not path.is_symlink():
             continue
-        if not Path(os.path.realpath(path)).is_relative_to(root):
-            raise CheckpointError(f"{path}: refused, because it is a link out of its folder. Fix: copy the file there")
+        try:
+            inside(folder, name)
+        except UnreadableError as error:
+            raise CheckpointError(f"{folder}: refused, because {error}") from None
         if not path.is_file():
             raise CheckpointError(f"{path}: refused, because it is not a file")
         if (size := path.stat().st_size) > most:

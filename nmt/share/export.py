@@ -27,6 +27,8 @@ def export_model(path: str, folder: Path, name: str | None = None, user_dir: str
         name: The name that the model will have on the hub, for its card.
         user_dir: The folder of the user's own classes.
     """
+    if name is not None:
+        parse_hub_name("push", name)
     exists = ConfigurationError(f"export={folder}: is there already. Fix: name a new folder, or remove it")
     if folder.exists():
         raise exists

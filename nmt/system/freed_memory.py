@@ -14,7 +14,7 @@ KEPT = 2**31 - 1  # free memory that may be kept
 
 def keep_freed_memory() -> None:
     """Tell glibc to keep freed memory; do nothing where there is no glibc, or where MALLOC_… variables are set."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt and not any(name.startswith("MALLOC_") for name in os.environ):
         mallopt(MMAP_THRESHOLD, LARGEST)
         mallopt(TRIM_THRESHOLD, KEPT)

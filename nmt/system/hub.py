@@ -36,7 +36,10 @@ def parse_hub_name(key: str, text: str) -> HubName:
             f"{key}={text}: not the name of a model on the hub. "
             f"Fix: {key}={PREFIX}OWNER/NAME" + ("" if key == "push" else f", or {PREFIX}OWNER/NAME@REVISION")
         )
-    return HubName(*match.groups())
+    name = HubName(*match.groups())
+    if key == "push" and name.revision:
+        raise ConfigurationError(f"push={text}: a revision cannot be chosen. Fix: push={PREFIX}{name.repository}")
+    return name
 
 
 def download(text: str, sizes: Mapping[str, int], needed: Collection[str]) -> Path:
@@ -75,8 +78,6 @@ def _check_listing(text: str, listing: Mapping[str, int], most: Mapping[str, int
 def upload(folder: Path, text: str, files: Collection[str]) -> str:
     """Upload files of a folder to the hub, and return the address of the model. A new model is private."""
     name = parse_hub_name("push", text)
-    if name.revision:
-        raise ConfigurationError(f"push={text}: a revision cannot be chosen. Fix: push={PREFIX}{name.repository}")
     require_packages(f"push={text}", "huggingface_hub", extra="hub")
     from huggingface_hub import HfApi
 

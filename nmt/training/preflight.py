@@ -31,6 +31,7 @@ from nmt.system.hardware import available_cores, has_bfloat16_products
 from nmt.system.hub import is_hub_name
 from nmt.training.lightning_internals import validates_by_the_clock
 from nmt.training.lightning_module import SCORES, TrainingModule
+from nmt.training.nonfinite_guard import NonfiniteGuard
 from nmt.training.pretrained_vectors import check_vectors
 from nmt.training.pretraining import compose_stage
 from nmt.training.transfer import check_fresh, check_names
@@ -59,6 +60,7 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     for group in ("callbacks", "logger"):
         _check_targets(group, config[group])
     _check_loss(**config.loss)
+    NonfiniteGuard(path="", **config.finite)  # which refuses wrong settings
     check_unknown(config.score_unknown, "score_unknown")
     _check_callbacks(config.callbacks)
     bleu_metric(**config.data.score)

@@ -13,7 +13,7 @@ class SparseAdam(Adam):
 
     def __init__(self, parameters, **settings):
         super().__init__(parameters, **settings)
-        for name in ("weight_decay", "amsgrad", "maximize"):
+        for name in ("weight_decay", "amsgrad", "maximize", "fused"):
             if self.defaults[name]:
                 raise ValueError(f"{name}={self.defaults[name]}: not made for sparse gradients. Fix: leave it out")
 

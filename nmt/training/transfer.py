@@ -53,20 +53,26 @@ def transfer(weights: Mapping[str, Tensor], model: nn.Module, fresh: Sequence[st
     state = model.state_dict()
     check_names(weights, state, fresh, origin)
     new = _find_fresh(state, fresh)
-    _check_tied(weights, model, new, fresh, origin)
+    _check_tied(weights, model, new, origin)
     moved = {name: weights[name] for name in state if name not in new}
-    if not moved:
-        raise ConfigurationError(f"{origin}: fresh={list(fresh)} leaves nothing to take from it")
     model.load_state_dict(moved, strict=False)
     return Transfer(list(moved), new)
 
 
 def check_fresh(fresh: Sequence[str], model: nn.Module) -> None:
-    """Refuse patterns of `fresh` that match no weight of the model."""
+    """Refuse patterns of `fresh` that match no weight of the model, all of them, or one of two names of a weight."""
     names = list(model.state_dict())
     if unused := [pattern for pattern in fresh if not _find_fresh(names, [pattern])]:
         hint = did_you_mean(unused[0], names)
         raise ConfigurationError(f"fresh={unused}: this model has no such parameter{hint}; it has {list_first(names)}")
+    new = _find_fresh(names, fresh)
+    if len(new) == len(names):
+        raise ConfigurationError(f"fresh={list(fresh)}: leaves nothing to take from the other run")
+    for tied in _list_tied(model):
+        if 0 < len(set(tied) & set(new)) < len(tied):
+            raise ConfigurationError(
+                f"fresh={list(fresh)}: {' and '.join(tied)} are one parameter here. Fix: name all of them, or none"
+            )
 
 
 def _find_fresh(names: Iterable[str], fresh: Sequence[str]) -> list[str]:
@@ -93,21 +99,19 @@ def check_names(weights: Mapping[str, Tensor], state: Mapping[str, Tensor], fres
         raise ConfigurationError(f"{origin}: is of another size: {list_first(other_sizes)}")
 
 
-def _check_tied(
-    weights: Mapping[str, Tensor], model: nn.Module, new: list[str], fresh: Sequence[str], origin: str
-) -> None:
-    """Refuse to split what is one parameter with several names in this model."""
+def _list_tied(model: nn.Module) -> list[list[str]]:
+    """Return the names of each parameter that has several."""
     names_of: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names_of.setdefault(id(parameter), []).append(name)
-    for names in names_of.values():
-        together = " and ".join(names)
-        if 0 < len(set(names) & set(new)) < len(names):
-            raise ConfigurationError(
-                f"fresh={list(fresh)}: {together} are one parameter here. Fix: name all of them, or none"
-            )
+    return [names for names in names_of.values() if len(names) > 1]
+
+
+def _check_tied(weights: Mapping[str, Tensor], model: nn.Module, new: list[str], origin: str) -> None:
+    """Refuse to take one parameter of this model from two of the other."""
+    for names in _list_tied(model):
         if names[0] not in new and not all(weights[names[0]].equal(weights[name]) for name in names):
             raise ConfigurationError(
-                f"{origin}: {together} are one parameter here, and differ there. Fix: tie them there too "
+                f"{origin}: {' and '.join(names)} are one parameter here, and differ there. Fix: tie them there too "
                 "(model.tie_embeddings), or name them in fresh=[…]"
             )

@@ -68,6 +68,8 @@ MISTAKES = {
     "data.vocabulary.kind=unigrams": r"data.vocabulary.kind=unigrams: unknown kind \(did you mean unigram\?\). Fix: ch",
     "data.vocabulary.size=2": "data.vocabulary.size=2: must be above 4",
     "data.score.tokenize=moses": "tokenize=moses: no such tokenizer. Fix: choose none, ",
+    "finite.spike=1 data=multi30k": "finite.most_in_a_row=.*, finite.spike=1: at least one step",
+    "optimizer=sparse_adam +optimizer.fused=true": "optimizer: fused=True: not made for sparse gradients.",
     "optimizer=sparse_adam +optimizer.weight_decay=0.1": "optimizer: weight_decay=0.1: not made for sparse gradients.",
     "loss.label_smoothing=2": "loss.label_smoothing=2: must be at least 0, and below 1",
     "loss.normalize=word": "loss.normalize=word: choose words, sentences or sum",
@@ -158,6 +160,10 @@ MISTAKES = {
     "-m +table=tu2016_table1 experiment=multi30k": ".* is not a row of Tu 2016, Table 1: .*Fix: leave out experiment=",
     "memory=buffer decoder=feedback pretraining={without:[memory]} fresh=[decoder.memroy.*]": "fresh=.*: this "
     r"model has no such parameter \(did you mean decoder.memory",
+    "decoder=feedback memory=buffer pretraining={without:[memory]} fresh=decoder.memory.*": "fresh=decoder.memory..: "
+    r"must be a list, such as \[decoder.memory.\*\]; the default is \[\]$",
+    "encoder.reverse=true": "encoder.reverse: no such key",
+    "experiment=luong2015/base_reverse encoder=bilstm": "encoder.reverse=true: this encoder reads both ways. Fix: ",
     "decoder=feedback memory=buffer pretraining={without:[memory]}": "pretraining: lacks decoder.memory.perturbation, ",
     "data=multi30k data.source.language=cz": "data.source.language=cz: is the code of a country, not of .* Fix: "
     "data.source.language=cs$",
@@ -187,6 +193,11 @@ def test_a_mistake_in_a_training_command_ends_with_one_error_line(mistake, tmp_p
         assert summary["status"] == "failed"
         assert "Traceback" in summary["traceback"]
         assert "Traceback" in (run / "train.log").read_text()
+
+
+def test_a_repeated_run_is_not_said_to_count(capfd, monkeypatch):
+    _, stderr = answer("train", "run=a", "run=b", capture=capfd, monkeypatch=monkeypatch)
+    assert stderr == "error: run=a run=b: one command repeats one run. Fix: keep one\n"
 
 
 FOREIGN = {  # checkpoints as other toolkits write them

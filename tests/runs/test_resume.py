@@ -121,6 +121,7 @@ def test_other_settings_are_named(folder):
     ("changes", "message"),
     [
         ({"resume": "maybe"}, "resume=maybe: choose auto, true or false"),
+        ({"resume": 0}, "resume=0: choose auto, true or false"),
         ({"ckpt_path": "no/where.ckpt"}, "did not resume from ckpt_path=no/where.ckpt"),
         ({"model": {"size": "${oc.env:HOME}"}}, "refused, because a run's settings may refer only to each other"),
     ],

@@ -104,6 +104,7 @@ def test_the_command_exports_and_names_the_folder(run, tmp_path, capsys, monkeyp
         (["run={run}", "export=there", "gold=there"], "gold=, export=: belong to different tasks"),
         (["run={run}", "push=there"], "push=there: not the name of a model on the hub. Fix: push=hf:OWNER/NAME"),
         (["run={run}", "push=hf:a/b@c"], "push=hf:a/b@c: a revision cannot be chosen. Fix: push=hf:a/b"),
+        (["run={run}", "export=there", "push=a/b"], "push=a/b: not the name of a model on the hub. Fix: push=hf:"),
         (["run={run}", "export=/proc/there"], "export=/proc/there: cannot be written"),
     ],
 )
@@ -160,6 +161,16 @@ def replace_by_pipe(folder, name):
     os.mkfifo(folder / name)
 
 
+def move_below_snapshots(folder):
+    """Such a folder may only link to blobs/, as the cache of the hub does."""
+    (folder.parent / "secret").write_text("a secret")
+    (folder / "README.md").unlink()
+    (folder / "README.md").symlink_to(folder.parent / "secret")
+    (folder.parent / "snapshots").mkdir()
+    folder.rename(folder.parent / "snapshots" / "model")
+    folder.symlink_to(folder.parent / "snapshots" / "model")
+
+
 FOREIGN = {"_target_": "os.system", "command": "touch MARKER"}
 WRITES = {"_target_": "nmt.system.files.write_text", "path": "MARKER", "text": ""}
 LARGE = MOST_BYTES["config.json"] + 1
@@ -187,10 +198,11 @@ LARGE = MOST_BYTES["config.json"] + 1
         (lambda f: put_settings(f, config__size__hidden=40), "configuration, vocabularies and weights do not match"),
         (lambda f: change_weights(f, lambda w: w[next(iter(w))].fill_(torch.nan)), "contains NaN or infinity. Fix: "),
         (lambda f: change_weights(f, dict.popitem), "configuration, vocabularies and weights do not match"),
-        (lambda f: replace_by_link(f, WEIGHTS), f"{WEIGHTS}: refused, because it is a link out of its folder"),
-        (lambda f: replace_by_link(f, "config.json"), "config.json: refused, because it is a link out of its folder"),
-        (lambda f: replace_by_link(f, "README.md"), "README.md: refused, because it is a link out of its folder"),
-        (lambda f: (f / "candidates.npz").symlink_to("/etc/passwd"), "candidates.npz: refused, because it is a link"),
+        (lambda f: replace_by_link(f, WEIGHTS), f"refused, because {WEIGHTS} is a link out of its folder"),
+        (lambda f: replace_by_link(f, "config.json"), "refused, because config.json is a link out of its folder"),
+        (lambda f: replace_by_link(f, "README.md"), "refused, because README.md is a link out of its folder"),
+        (move_below_snapshots, "refused, because README.md is a link out of its folder"),
+        (lambda f: (f / "candidates.npz").symlink_to("/etc/passwd"), "refused, because candidates.npz is a link"),
         (lambda f: (f / "word_table.tsv.gz").symlink_to("word_table.tsv.gz"), "refused, because it is not a file"),
         (lambda f: replace_by_pipe(f, "config.json"), "config.json: refused, because it is not a file"),
         (lambda f: os.truncate(f / "config.json", LARGE), f"has {LARGE} bytes, and may have {LARGE - 1}"),
