@@ -10,9 +10,6 @@ from typing import Any
 
 from nmt.report.load.run_names import remove_seed
 
-LOWER_IS_BETTER = ("aer",)
-
-
 COSTS = {"training, seconds": "seconds", "BLEU on {test}": "bleu", "repeated word pairs on {test}": "repeated_2grams"}
 Points = Mapping[str, tuple[float, float]]  # the mean and the deviation of each system
 
@@ -49,8 +46,7 @@ def _points(tables: Mapping[str, Any], measure: str) -> Points:
         for row in tables["systems"]
         if measure in row["scores"]
     }
-    worst_first = sorted(points, key=lambda system: points[system][0], reverse=measure in LOWER_IS_BETTER)
-    return {system: points[system] for system in worst_first}
+    return dict(sorted(points.items(), key=lambda point: point[1][0], reverse=measure == "aer"))
 
 
 def _with_deviation(score: Mapping[str, float]) -> tuple[float, float]:

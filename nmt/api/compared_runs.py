@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from nmt.config.schema import load_defaults
 from nmt.errors import UserError
 from nmt.report.comparison import Comparison, compare_runs
+from nmt.system.files import to_path
 
 
 def compare(
@@ -33,7 +34,7 @@ def compare(
     """
     if isinstance(folders, str | os.PathLike):
         raise UserError("compare(): takes a list of folders. Fix: compare([folder])")
-    given = {"test": test, "evaluations": evaluations, "baseline": baseline}
+    given: dict[str, Any] = {"test": test, "evaluations": evaluations, "baseline": baseline}
     given |= {"resamples": resamples, "together": together}
     settings = cast(DictConfig, OmegaConf.merge(load_defaults("compare"), given))
     return ComparedRuns(compare_runs([str(folder) for folder in folders], settings))
@@ -65,7 +66,7 @@ class ComparedRuns:
 
     def save(self, page: str | os.PathLike[str] = "compare.html") -> Path:
         """Write the page, and its tables beside it as Markdown and as JSON."""
-        path = Path(page)
+        path = to_path(page)
         self._comparison.write(path)
         return path
 
@@ -74,6 +75,7 @@ def _make_row(system: Mapping[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"system": system["system"], "runs": len(system["runs"])}
     for name, summary in system["scores"].items():
         row |= {name: summary["mean"], f"{name}_deviation": summary.get("deviation")} if summary else {}
-    for name, value in (system["difference"] or {}).items():
-        row[f"bleu_{name}" if name == "difference" else name] = value
+    if difference := system["difference"]:
+        row |= {"bleu_difference": difference["bleu"], "p_seeds": difference["p_seeds"]}
+        row |= {name: value for name, value in difference["by_sentence"].items() if name != "difference"}
     return row

@@ -100,7 +100,7 @@ class Model:
             pairs: Lines with their translations.
             batch_size: Pairs that are scored at once.
         """
-        aligned_word = build_search(self._settings, self._runs).aligned_word
+        aligned_word = build_search(_merge(self._settings, {"batch_size": batch_size}), self._runs).aligned_word
         given = (SentencePair(*pair) for pair in pairs)
         translations = score_translations(self._translator, given, batch_size=batch_size, aligned_word=aligned_word)
         scored = []

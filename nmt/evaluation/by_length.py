@@ -52,7 +52,7 @@ class LongSentenceGain(NamedTuple):
 
 def select_by_length(source_lengths: list[int], bounds: tuple[int, ...] = BOUNDS) -> Buckets:
     """Return the buckets 1–10, 11–20, … source words that have sentences; sources without words are left out."""
-    numbers = _number_sources(source_lengths, bounds)
+    numbers = bucket_numbers(source_lengths, (0, *bounds)) - 1  # −1: a source without words
     names = bucket_names(bounds, first=1)
     return [(name, mask) for number, name in enumerate(names) if (mask := numbers == number).any()]
 
@@ -99,7 +99,7 @@ def compare_longer(
 
     Sentences are resampled within each bucket.
     """
-    numbers = _number_sources(source_lengths, bounds)
+    numbers = bucket_numbers(source_lengths, (0, *bounds)) - 1  # −1: a source without words
     used, sizes = (part.tolist() for part in np.unique(numbers[numbers >= 0], return_counts=True))
     masks = [numbers == number for number in used]
     samples = [draws(size, resamples, seed + place) for place, size in enumerate(sizes)]
@@ -137,14 +137,9 @@ def bucket_names(bounds: tuple[int, ...], first: int) -> list[str]:
     return [*names, f">{bounds[-1]}"]
 
 
-def _number_sources(source_lengths: list[int], bounds: tuple[int, ...]) -> np.ndarray:
-    """Return the bucket of each source, −1 for a source without words."""
-    return np.where(np.array(source_lengths) > 0, bucket_numbers(source_lengths, bounds), -1)
-
-
 def _sum_buckets(statistics: np.ndarray, masks: Sequence[np.ndarray], samples: Sequence[np.ndarray]) -> np.ndarray:
     """Return (bucket, run, 1 + resample, counts): the sums of each bucket, then of each of its resamples."""
-    return np.stack([_sum_samples(statistics[:, mask], times) for mask, times in zip(masks, samples, strict=True)])
+    return np.array([_sum_samples(statistics[:, mask], times) for mask, times in zip(masks, samples, strict=True)])
 
 
 def _sum_samples(statistics: np.ndarray, times: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from nmt.evaluation import perplexity
 from nmt.search.aligned_words import rows_of_words
 from nmt.search.forced_decoding import force_decode
 from nmt.system.files import dump_json
-from nmt.translate.alignment import merge_pieces, sum_pieces
+from nmt.translate.alignment import merge_pieces
 from nmt.translate.text_translator import READ_AHEAD, TextTranslator, batch_by_length
 
 
@@ -95,7 +95,7 @@ def _score_block(
             rows, columns = len(text.target[number]) + 1, int(batch.source_lengths[place])
             words = [lines[number].split() for lines in preprocessed]
             source_words, target_words = _words_of_pieces(translator, words)
-            word_scores = sum_pieces(scores[:rows, place], target_words)
+            word_scores = np.bincount(target_words, weights=scores[:rows, place])
             alignment = rows_of_words(alignments[:rows, place, :columns], aligned_word)
             alignment = merge_pieces(alignment, source_words, target_words)
             scored[number] = ScoredTranslation(words[1], word_scores, alignment)

@@ -144,13 +144,10 @@ def sum_blocks(counts: np.ndarray, size: int) -> np.ndarray:
     return np.add.reduceat(counts, range(0, counts.shape[1], size), axis=1)
 
 
-@lru_cache(maxsize=8)
 def draws(sentences: int, resamples: int, seed: int) -> np.ndarray:
     """Resample test sets of the same size: (resample, sentence) how often each sentence is drawn."""
     drawn = np.random.default_rng(seed).multinomial(sentences, np.full(sentences, 1 / sentences), size=resamples)
-    drawn = drawn.astype(float)  # exact too, and faster to multiply than integers
-    drawn.flags.writeable = False
-    return drawn
+    return drawn.astype(float)  # exact too, and faster to multiply than integers
 
 
 def confidence_interval(samples: np.ndarray, sentences: int) -> tuple[float, float] | tuple[None, None]:

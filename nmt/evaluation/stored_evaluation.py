@@ -15,7 +15,7 @@ from nmt.errors import first_line
 from nmt.evaluation.alignment_error import COUNTS
 from nmt.evaluation.bleu import ORDER, sentence_statistics, split_words
 from nmt.evaluation.over_under_translation import count_errors
-from nmt.runs.folder import BEST, SCORES, changes_of_test, strip_settings
+from nmt.runs.folder import BEST, SCORES, UNREADABLE, changes_of_test, strip_settings
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
 from nmt.system.safe_files import UnreadableError, inside, is_number, read_json, read_text
 
@@ -155,7 +155,10 @@ def _parse_tokenization(stored: Mapping[str, Any], signatures: Mapping[str, str]
 def parse_text_overrides(stored: Mapping[str, Any], test: str) -> list[str]:
     """Return the arguments of evaluate.py that changed the sentences or references, or how BLEU counts."""
     overrides = stored.get("data_overrides")
-    return changes_of_test(test, map(str, overrides)) if isinstance(overrides, list) else []
+    try:
+        return changes_of_test(test, map(str, overrides)) if isinstance(overrides, list) else []
+    except UNREADABLE as error:
+        raise UnreadableError(f"data_overrides are not arguments ({first_line(error)}); evaluate it again") from None
 
 
 def parse_checkpoint(members: Any) -> Checkpoint | None:

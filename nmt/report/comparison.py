@@ -17,6 +17,7 @@ from nmt.report.load.learning_curves import Curves, load_curves
 from nmt.report.render.html_page import collect_data, render_page
 from nmt.report.render.markdown import render_comparison
 from nmt.report.render.page_payload import pack_alignments
+from nmt.runs.folder import refuse_own_files
 from nmt.system.files import write_json, write_text
 
 MAX_RESAMPLES = 10_000  # more take gigabytes, because each counts every sentence
@@ -37,10 +38,19 @@ class Comparison:
 
     def write(self, page: Path) -> None:
         """Write the page, and the tables beside it as Markdown and as JSON."""
+        check_page(page)
         page.parent.mkdir(parents=True, exist_ok=True)
         write_text(page, render_page(self.page_data()))
         write_text(page.with_suffix(".md"), render_comparison(self.tables))
         write_json(page.with_suffix(".json"), self.tables)
+
+
+def check_page(page: Path) -> None:
+    """Refuse a page that is not NAME.html, and files that may belong to a run."""
+    if page.suffix != ".html":
+        fix = f"output={page.with_suffix('.html')}, beside which .md and .json are written"
+        raise ConfigurationError(f"output={page}: must end with .html. Fix: {fix}")
+    refuse_own_files(page, page.with_suffix(".md"), page.with_suffix(".json"))
 
 
 def check_arguments(folders: Sequence[str], settings: DictConfig) -> None:

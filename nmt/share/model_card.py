@@ -122,6 +122,7 @@ def _make_row(run: TrainedRun, path: Path) -> list[Any] | None:
         scores, signatures = parse_scores(stored, f"{name}/{SCORES}")
         if parse_checkpoint(stored.get("members")) != (run.checkpoint.name, run.step):
             raise UnreadableError(f"{name}/{SCORES} is not of {run.checkpoint.name}, step {run.step}")
+        text_overrides = parse_text_overrides(stored, str(stored.get("test", name)))
     except UnreadableError as error:
         log.warning("%s: %s, so the model card leaves these scores out", run.folder, error)
         return None
@@ -130,7 +131,7 @@ def _make_row(run: TrainedRun, path: Path) -> list[Any] | None:
         f"{key.removeprefix('search.')}={value}"
         for key, value in settings.items()
         if key == "search.beam" or value != DEFAULTS.get(key, value)
-    ] + parse_text_overrides(stored, str(stored.get("test", name)))
+    ] + text_overrides
     counts = [f"{scores[key]:.2f}" if key in scores else "" for key in ("bleu", "chrf")]
     test, sentences, signature = stored.get("test", name), stored.get("sentences", ""), signatures.get("bleu", "")
     return [test, sentences, *counts, " ".join(chosen), signature]

@@ -74,7 +74,11 @@ function makeResponsive(paint) {
   return element;
 }
 
-const getRange = (values) => (values.length ? [Math.min(...values), Math.max(...values)] : [0, 1]);
+/** Return the range of numbers, which may be more than a function takes as arguments. */
+function getRange(values) {
+  if (!values.length) return [0, 1];
+  return [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
+}
 
 /**
  * Return the range without the highest 7 %, because the first losses would flatten the rest. The

@@ -98,14 +98,14 @@ async function describeRun(run) {
   const code = (text) => (text ? make("code", {}, text) : null);
   const isOffline = run.wandb?.includes("offline-run");
   const command = run.overrides.length
-    ? `${readData("train_command")} ${run.overrides.map(quoteOverride).join(" ")}`
+    ? `${readData("train_command")} ${run.overrides.map(quoteArgument).join(" ")}`
     : null;
   const facts = {
     folder: code(run.folder),
     started: run.started,
     "git commit": code(run.commit),
     command: code(command),
-    "W&B": code(isOffline ? `wandb sync ${run.wandb}` : run.wandb),
+    "W&B": code(isOffline ? `wandb sync ${quoteArgument(run.wandb)}` : run.wandb),
     parameters: join(run.parameters, formatInteger),
     versions: join(run.versions, String),
   };
@@ -122,9 +122,9 @@ async function describeRun(run) {
   ];
 }
 
-/** Quote an override for the shell, if it needs quotes. */
-const quoteOverride = (override) =>
-  /[\s{}[\]()*$&;|<>'"]/.test(override) ? `'${override.replaceAll("'", "'\\''")}'` : override;
+/** Quote an override or a path for the shell, if it needs quotes. */
+const quoteArgument = (override) =>
+  /^[\w@%+=:,./-]+$/.test(override) ? override : `'${override.replaceAll("'", "'\\''")}'`;
 
 /** List the runs that are not compared; a served page has those that are not completed as jobs. */
 function makeNotCompared() {
@@ -174,12 +174,12 @@ function listFacts() {
 const SECTIONS = [
   { id: "messages", parts: ["messages"], build: makeMessages },
   { id: "jobs", parts: ["jobs"], build: makeJobs },
-  { id: "leaderboard", parts: ["comparison"], build: makeLeaderboard },
+  { id: "leaderboard", parts: ["comparison", "systems"], build: makeLeaderboard },
   { id: "curves", parts: ["comparison", "curves", "systems"], build: makeLearningCurves },
   { id: "samples", parts: ["comparison", "samples", "systems"], build: makeSamples },
   { id: "settings", parts: ["comparison"], build: makeSettings },
-  { id: "lengths", parts: ["comparison"], build: makeLengths },
-  { id: "sentences", parts: ["comparison"], build: makeSentences },
+  { id: "lengths", parts: ["comparison", "systems"], build: makeLengths },
+  { id: "sentences", parts: ["comparison", "systems"], build: makeSentences },
   { id: "runs", parts: ["comparison"], build: makeRuns },
   { id: "not_compared", parts: ["comparison"], build: makeNotCompared },
 ];

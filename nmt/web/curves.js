@@ -145,5 +145,5 @@ function makeCurveChart(drawnRuns, kind, axis) {
   });
 }
 
-const hasTime = (run) => run.seconds && run.steps;
+const hasTime = (run) => run.seconds > 0 && run.steps > 0;
 const convertToSeconds = (steps, run) => steps.map((step) => (step / run.steps) * run.seconds);

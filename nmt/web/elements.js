@@ -1,5 +1,7 @@
 "use strict";
 
+const findById = (id) => document.getElementById(id);
+
 /**
  * Create an HTML element. Strings among the children become text and never markup, because they
  * come from data files.

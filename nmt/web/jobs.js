@@ -124,9 +124,7 @@ function listSamples(shown) {
 }
 
 function makeSample({ job, translation }, reference) {
-  const words = markDifferences(splitText(translation), splitText(reference)).map(
-    ([word, differs]) => (differs ? make("span", { class: "differs" }, word) : word),
-  );
+  const words = markDifferences(splitText(translation), splitText(reference)).map(makeWord);
   return [
     make("dt", {}, drawSwatch(job.system), make("span", {}, job.name)),
     make("dd", { class: "translation", dir: "auto" }, ...words),

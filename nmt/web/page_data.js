@@ -39,7 +39,6 @@ function readData(name) {
   return data.get(name);
 }
 
-const findById = (id) => document.getElementById(id);
 const formatInteger = (value) => Math.round(value).toLocaleString("en");
 
 const SCORE_NAMES = {

@@ -55,9 +55,7 @@ function layOutAxes(width, { axes, lines, scoreName }) {
   const [low, high] = getRange(lines.map((line) => line.score));
   const range = padRange([low, high], 0.04);
   const scale = (values) => (value) =>
-    values.length === 1
-      ? (top + bottom) / 2
-      : bottom - (values.indexOf(value) / (values.length - 1)) * (bottom - top);
+    makeScale({ low: 0, high: values.length - 1 }, bottom, top)(values.indexOf(value));
   return {
     axes: [
       ...axes.map(({ name, values }) => ({ name, values, getY: scale(values) })),

@@ -240,7 +240,7 @@ class SentenceBrowser {
     return words.map(([word, differs]) => {
       const matches = parts.some((part) => word.toLowerCase().includes(part));
       const content = matches ? make("mark", {}, word) : word;
-      return differs ? make("span", { class: "differs" }, content) : content;
+      return makeWord([content, differs]);
     });
   }
 }

@@ -11,6 +11,7 @@ A request that is refused is answered by {"error": …} with status 400.
 import asyncio
 import dataclasses
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -34,15 +35,7 @@ from nmt.web.translation_request import MAX_BEAM, TranslationRequest, parse_cont
 
 FOLDER = Path(__file__).parent
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-PAGE_PARTS = {  # by placeholder
-    "styles": "shared.css",
-    "page_styles": "translate.css",
-    "elements": "elements.js",
-    "layers": "layers.js",
-    "heatmap": "heatmap.js",
-    "text_diff": "text_diff.js",
-    "translate": "translate.js",
-}
+SCRIPTS = ("elements.js", "layers.js", "heatmap.js", "text_diff.js", "translate.js")
 
 
 def serve(settings: DictConfig) -> None:
@@ -88,10 +81,11 @@ def create_app(served: Mapping[str, ServedRun], defaults: Search, hosts: list[st
 
 def build_page() -> str:
     """Return the page with its styles and scripts inside, so that it loads nothing else."""
-    page = (FOLDER / "translate.html").read_text(encoding="utf-8")
-    for placeholder, name in PAGE_PARTS.items():
-        page = page.replace(f"{{{{{placeholder}}}}}", (FOLDER / name).read_text(encoding="utf-8"))
-    return page
+    names = ("shared.css", "translate.css", "translate.html", *SCRIPTS)
+    styles, page_styles, page, *scripts = ((FOLDER / name).read_text(encoding="utf-8") for name in names)
+    parts = {"styles": styles, "page_styles": page_styles}
+    parts["scripts"] = "\n".join(f"<script>{script}</script>" for script in scripts)
+    return re.sub(r"\{\{(\w+)\}\}", lambda placeholder: parts[placeholder[1]], page)
 
 
 def _translate(request: TranslationRequest) -> StreamingResponse:

@@ -45,6 +45,10 @@ function countCommonWords(words, otherWords) {
   return common;
 }
 
+/** Return a word, underlined if it differs. */
+const makeWord = ([word, differs]) =>
+  differs ? make("span", { class: "differs" }, word) : word;
+
 /** Mark the words that occur nowhere in the other text. */
 function markMissing(words, otherWords) {
   const others = new Set(otherWords);

@@ -4,9 +4,10 @@ const MAX_TEXT_IN_LINK = 1500;
 const SEARCH_KEYS = ["beam", "length_penalty", "nbest"];
 const DEFAULT_RUNS = 2;
 const DEFAULT_NBEST = 5;
-const findById = (id) => document.getElementById(id);
+const MOST_SAMPLES = 50;
 const getRunBoxes = () => [...document.querySelectorAll("input[name=run]")];
 const targetLanguages = new Map(); // by the name of the run
+let isSampled = false; // then n-best may be more than the beam
 
 /** Return the JSON that the server answers. */
 async function request(path, content) {
@@ -61,6 +62,7 @@ function makeRun(run, differing) {
 /** Fill the form from the link, else from the defaults; return true if the link has a text. */
 function fillForm(search) {
   const link = new URLSearchParams(location.search);
+  isSampled = search.sample;
   const nbest = Math.max(search.nbest, Math.min(DEFAULT_NBEST, search.beam));
   const defaults = { ...search, nbest };
   for (const key of SEARCH_KEYS) findById(key).value = link.get(key) ?? defaults[key];
@@ -80,7 +82,8 @@ function readForm() {
     content[key] = Number.isNaN(valueAsNumber) ? value : valueAsNumber;
   }
   content.traces = findById("traces").checked;
-  if (content.beam >= 1) content.nbest = Math.min(content.nbest, content.beam) || content.nbest;
+  const most = isSampled ? MOST_SAMPLES : content.beam;
+  if (most >= 1) content.nbest = Math.min(content.nbest, most) || content.nbest;
   return content;
 }
 
@@ -201,10 +204,7 @@ class Result {
   }
 
   write(words) {
-    const elements = words.map(([word, differs]) =>
-      differs ? make("span", { class: "differs" }, word) : word,
-    );
-    this.words.replaceChildren(...elements);
+    this.words.replaceChildren(...words.map(makeWord));
   }
 }
 

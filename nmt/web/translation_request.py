@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from starlette.requests import ClientDisconnect, Request
 
 from nmt.errors import UserError
-from nmt.search.settings import MAXIMUM, Search
+from nmt.search.settings import RANGES, Search
 from nmt.web.served_run import ServedRun
 
 KEYS = ("text", "runs", "beam", "length_penalty", "nbest", "traces")
@@ -70,7 +70,7 @@ def parse_content(content: dict[str, Any], served: Mapping[str, ServedRun], defa
         beam=beam,
         nbest=_read_number(content, "nbest", min(defaults.nbest, most), int, 1, most),
         length_penalty=_read_number(
-            content, "length_penalty", defaults.length_penalty, (int, float), 0, MAXIMUM["length_penalty"]
+            content, "length_penalty", defaults.length_penalty, (int, float), *RANGES["length_penalty"]
         ),
     )
     traces = content.get("traces", False)

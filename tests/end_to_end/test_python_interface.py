@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from code_blocks import find_blocks
 from commands import ROOT, TWO_STEPS, command
+from report.folders import write_run
 
 from nmt import compare, load
 from nmt.errors import UserError
@@ -90,6 +91,7 @@ def test_a_translation_draws_itself_and_its_traces(model, pairs):
     assert len(translation.plot("coverage").axes) == 2  # with its scale
     page = translation._repr_html_()
     assert page.startswith("<p>")
+    assert len({translation, *model.translate([pairs[0].source])}) == 2  # each is an object of its own
     assert 'src="data:image/png;base64,iVBOR' in page
 
 
@@ -99,6 +101,27 @@ def test_the_leaderboard_has_the_numbers_of_the_tables(run, tmp_path):
     assert compared.leaderboard.loc[row["system"], "bleu"] == row["scores"]["bleu"]["mean"]
     page = compared.save(tmp_path / "page.html")
     assert json.loads(page.with_suffix(".json").read_text()) == compared.tables
+
+
+def test_the_leaderboard_has_the_difference_to_the_baseline_beside_the_scores(tmp_path):
+    for name, mistakes in (("a", 0.1), ("b", 0.3)):
+        write_run(tmp_path / name, changes={"dropout": mistakes}, mistakes=mistakes)
+    compared = compare([tmp_path], baseline="a", resamples=10)
+    tables = {row["system"]: row for row in compared.tables["systems"]}
+    row, difference = compared.leaderboard.loc["b"], tables["b"]["difference"]
+    assert row["bleu"] == tables["b"]["scores"]["bleu"]["mean"]
+    assert row["bleu_difference"] == difference["bleu"] < 0
+    assert row["p_bootstrap"] == difference["by_sentence"]["p_bootstrap"]
+    assert not any(isinstance(value, dict) for value in row)
+
+
+@pytest.mark.parametrize("page", ["compare.md", "RUN/test/scores.html"])
+def test_a_page_replaces_neither_its_tables_nor_files_of_a_run(page, tmp_path):
+    run = write_run(tmp_path / "RUN")
+    scores = (run / "test" / "scores.json").read_bytes()
+    with pytest.raises(UserError, match=r"must end with .html|would replace .*scores.json"):
+        compare([run], resamples=10).save(tmp_path / page)
+    assert (run / "test" / "scores.json").read_bytes() == scores
 
 
 def test_the_leaderboard_is_a_list_without_pandas(run, monkeypatch):
@@ -119,6 +142,7 @@ def test_the_leaderboard_is_a_list_without_pandas(run, monkeypatch):
         (lambda model: model.translate(["a"], beam="ten"), "beam=ten: must be a number"),
         (lambda model: model.translate(["a"], beam=0), "beam=0: must be at least 1"),
         (lambda model: model.translate(["a"], batch_size=None), "batch_size=null: must be at least 1"),
+        (lambda model: model.score([("a", "b")], batch_size=0), "batch_size=0: must be at least 1"),
         (lambda model: model.translate(["a"], nbest=2), r"Fix: translate_nbest\(lines, nbest=…\)"),
         (lambda model: model.translate_nbest(["a"], nbest="two"), "nbest=two: must be a number"),
         (lambda model: compare("outputs"), r"takes a list of folders. Fix: compare\(\[folder\]\)"),

@@ -451,6 +451,13 @@ def test_strange_values_do_no_harm(tmp_path):
     assert unpacked(data(page, "sentences")["sources"]) == ["half ? a character", ""]
 
 
+def test_runs_whose_sources_have_no_words_are_compared(tmp_path):
+    for name, rate in (("a", 0.1), ("b", 0.2)):
+        write_run(tmp_path / name, lines=[("", "ma"), ("", "pu ga")], changes={"dropout": rate})
+    _, _, tables = compared(tmp_path, tmp_path)
+    assert [row["system"] for row in tables["systems"]] == ["a", "b"]
+
+
 def test_the_policy_permits_the_scripts_of_the_page_and_no_network(sweep, tmp_path):
     page, _, _ = compared(tmp_path, sweep)
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
@@ -474,6 +481,8 @@ def test_runs_that_cannot_be_compared_are_listed_with_the_reason(tmp_path):
     write_run(tmp_path / "failed", summary={"status": "failed", "error": "ValueError: nan"})
     write_run(tmp_path / "half", summary={"status": "running"})
     (write_run(tmp_path / "corrupt") / "test" / "scores.json").write_text("{")
+    strange = write_run(tmp_path / "strange") / "test" / "scores.json"
+    strange.write_text(json.dumps(json.loads(strange.read_text()) | {"data_overrides": ["data.tests.test.count=["]}))
     (write_run(tmp_path / "no_alignments", changes={"dropout": 0.4}) / "test" / "alignments.npz").write_bytes(b"no")
     _, text, tables = compared(tmp_path, tmp_path)
     reasons = {one["run"]: one["reason"] for one in tables["not_compared"]}
@@ -481,6 +490,7 @@ def test_runs_that_cannot_be_compared_are_listed_with_the_reason(tmp_path):
         "failed": "failed: ValueError: nan",
         "half": "running",
         "corrupt": "test/scores.json is not JSON",
+        "strange": "data_overrides are not arguments",
         "old": "has no test/sentences.jsonl: evaluate it again",
         "other_test": "not evaluated on test; it was on long: python evaluate.py run=FOLDER data.test=test",
         "other_lines": "its sources or references are others",

@@ -414,11 +414,11 @@ def test_runs_show_their_configuration_and_runs_left_out_the_reason(page):
 
 def test_an_installed_project_repeats_a_run_with_its_own_command(browser, tmp_path, monkeypatch):
     monkeypatch.setattr("nmt.config.installation.IS_INSTALLED", True)
-    write_run(tmp_path / "run")
+    write_run(tmp_path / "run", overrides=("name=`id`",))
     with opened(browser, write_page(tmp_path)) as page:
         page.locator("#runs summary").first.click()
         page.locator("#runs pre").first.wait_for()
-        assert "nmt-train seed=" in page.locator("#runs details").first.inner_text()
+        assert "nmt-train 'name=`id`' seed=1" in page.locator("#runs details").first.inner_text()
 
 
 def test_the_leaderboard_fits_a_screen_of_1280_pixels(page):

@@ -69,5 +69,5 @@ def thin_out(points: list[list[float]]) -> list[list[float]]:
     count = len(points[0])
     if count <= MAX_POINTS:
         return points
-    kept = sorted({round(place * (count - 1) / (MAX_POINTS - 1)) for place in range(MAX_POINTS)})
+    kept = [round(place * (count - 1) / (MAX_POINTS - 1)) for place in range(MAX_POINTS)]
     return [[values[place] for place in kept] for values in points]

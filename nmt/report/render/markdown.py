@@ -82,7 +82,7 @@ def _render_each_section(tables: Mapping[str, Any]) -> Iterator[tuple[str, list[
     rates = _make_rates(adequacy, tables["baseline"], list(tested))
     yield "Over- and under-translation", [ADEQUACY, "", *rates.to_markdown()]
     if aligned:
-        yield "Alignment error", [render_alignment_error(tables).rstrip("\n")]
+        yield "Alignment error", [render_alignment_error(tables)]
     for heading, key, column in (("Not compared", "not_compared", "reason"), ("Notes", "notes", "note")):
         if tables[key]:
             rows = [[entry["run"], entry[column]] for entry in tables[key]]
@@ -160,10 +160,10 @@ def render_alignment_error(tables: Mapping[str, Any]) -> str:
     """Return the table of alignment errors, the smallest error first."""
     rates, baseline = tables["alignment"], tables["baseline"]
     if not rates:
-        return "Not all systems were compared with the same alignments made by hand.\n"
+        return "Not all systems were compared with the same alignments made by hand."
     measures = list(rates[baseline])
     best_first = dict(sorted(rates.items(), key=lambda of_system: of_system[1][measures[0]]["value"]))
-    return "\n".join([ALIGNMENT, "", *_make_rates(best_first, baseline, measures).to_markdown()]) + "\n"
+    return "\n".join([ALIGNMENT, "", *_make_rates(best_first, baseline, measures).to_markdown()])
 
 
 def _make_rates(rates: Mapping[str, Any], baseline: str, measures: Sequence[str]) -> Table:
