@@ -33,8 +33,8 @@ def half(size: Any) -> int:
 
 
 def default(value: Any, other: Any) -> Any:
-    """Return a value, or the other one if it is null."""
-    return other if value is None else value
+    """Return a value, or the other one if it is null or empty."""
+    return other if value in (None, "") else value
 
 
 def folder_name(overrides: str) -> str:

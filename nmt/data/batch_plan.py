@@ -40,7 +40,8 @@ class BatchPlan:
             words of their longer side.
         size: The size of a batch, over all ranks.
         pool: For `sentences`: how many batches are drawn at random and sorted by length together. 0 sorts the corpus.
-        multiple: Sources and targets are padded to a multiple of it, so that fewer shapes occur (`graphs`).
+        multiple: Sources and targets are padded to a multiple of it, so that fewer shapes occur (`graphs`); `size` does
+            not count this padding.
     """
 
     def __init__(self, *, unit: str, size: int, pool: int = 0, multiple: int = 1):

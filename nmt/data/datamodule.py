@@ -118,7 +118,8 @@ class TranslationData(LightningDataModule):
             alignments = self._read("train").gold()
         if alignments is None:
             raise ConfigurationError(
-                "data.train.alignments: not given, and attention.penalty follows links. Fix: data.train.alignments=FILE"
+                "data.train.alignments: not given, and attention.penalty follows links. "
+                "Fix: data.train.alignments=FILE with a data set of files, such as data=text"
             )
         vocabularies = Sides(*(language.vocabulary for language in self.prepare().languages))
         self.links = GivenLinks.from_words(alignments, self.training_words(), vocabularies)

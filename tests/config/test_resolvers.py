@@ -38,3 +38,12 @@ def test_a_new_test_set_needs_no_plus():
             assert (tests.news, len(tests)) == ({"source": "a", "target": "b"}, 3)
         with pytest.raises(ConfigCompositionException, match=r"override .data\.test_sets\.news"):
             compose("config", ["data.test_sets.news=a"])
+
+
+@pytest.mark.parametrize(("value", "folder"), [(None, "data"), ("", "data"), ("/a, {b}", "/a, {b}")])
+def test_an_empty_data_folder_is_as_none(value, folder, monkeypatch):
+    monkeypatch.delenv("NMT_DATA", raising=False)
+    if value is not None:
+        monkeypatch.setenv("NMT_DATA", value)
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+        assert compose("config", ["data=multi30k"]).data.dir == folder

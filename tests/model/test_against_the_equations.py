@@ -319,6 +319,10 @@ COMPOSITIONS = [
     *((f"attention={name}", "attention.window.half_width=2") for name in ("local_m", "local_p", "temporal_local")),
     (*LUONG, "encoder.reverse=true", "attention=local_p", "attention.window.half_width=3"),
     ("attention=local_m", "attention/score=location", "attention.score.positions=3", "attention.window.half_width=1"),
+    (
+        *("attention=local_m", "attention/score=location", "attention/weights=sparsemax"),
+        *("attention.score.positions=2", "attention.window.half_width=1"),
+    ),
     *(("attention=temporal", f"attention.history.window={steps}") for steps in (0, 1, 3)),
     ("attention=coverage", "attention.coverage.size=1"),
     ("attention=coverage_fertility", "attention.coverage.most=3.5", *penalty("fertility")),

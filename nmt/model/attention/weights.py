@@ -41,15 +41,13 @@ class Sparsemax(nn.Module):
 
     def forward(self, energies: Energies) -> Alignment:
         """Return α_i."""
-        energies = energies.to(
-            torch.promote_types(energies.dtype, torch.float32)
-        )  # because sums of bfloat16 are coarse
+        # because sums of bfloat16 are coarse
+        energies = energies.to(torch.promote_types(energies.dtype, torch.float32))
         descending = energies.sort(dim=1, descending=True).values  # e_(1) ≥ e_(2) ≥ …
         sums = descending.cumsum(1)
         ranks = torch.arange(1, energies.shape[1] + 1, device=energies.device)
-        support = (1 + ranks * descending > sums).sum(
-            1, keepdim=True
-        )  # k: the largest rank with 1 + k e_(k) > Σ_{l≤k} e_(l)
+        # k: the largest rank with 1 + k e_(k) > Σ_{l≤k} e_(l); 1 if all energies in a window are −∞
+        support = (1 + ranks * descending > sums).sum(1, keepdim=True).clamp(min=1)
         threshold = (sums.gather(1, support - 1) - 1) / support  # τ = (Σ_{l≤k} e_(l) − 1) / k
         return (energies - threshold).clamp(min=0)
 
