@@ -96,7 +96,7 @@ def _write_ids(pairs: Iterable[tuple[str, str]], folder: Path) -> list[str]:
     empty = True
     with open(folder / "source", "w") as sources, open(folder / "target", "w") as targets:
         for pair in pairs:
-            source, target = ([ids.setdefault(word, len(ids)) for word in _split(side)] for side in pair)
+            source, target = ([ids.setdefault(word, len(ids)) for word in side.split()] for side in pair)
             empty = empty and not (source and target)
             print(*source, file=sources)
             print(*target, file=targets)
@@ -106,11 +106,6 @@ def _write_ids(pairs: Iterable[tuple[str, str]], folder: Path) -> list[str]:
             "Fix: check data.train.source and data.train.target"
         )
     return list(ids)
-
-
-def _split(sentence: str) -> list[str]:
-    """Split at spaces only, because a word may contain other white space."""
-    return [word for word in sentence.split(" ") if word]
 
 
 def _align(folder: Path, samplers: int, seed: int) -> None:

@@ -185,7 +185,8 @@ def _write_entry(
             about = {"valid": _write_words(draft, "valid", pool.preprocess(valid))}
             about["valid"]["further_references"] = _write_references(draft, valid, pool)
             readable, about["unread_tests"] = _read_tests(pool, tests)
-            leaks = LeakSearch({"valid": _read_word_pairs(draft, "valid")} | readable)
+            valid_lines = (_read_lines(draft / f"valid.{side}.words") for side in SIDES)
+            leaks = LeakSearch({"valid": list(zip(*valid_lines, strict=True))} | readable)
             about["train"] = _write_words(draft, "train", leaks.watch(pool.preprocess(train)))
             about |= {"leaks": leaks.counts(), "swapped": leaks.swapped()}
         versions_now = _find_versions(train, valid, tests)
@@ -263,10 +264,6 @@ def _write_references(folder: Path, valid: Pairs, pool: PreprocessPool) -> int:
         text = "".join(f"{line}\n" for line in words)
         (folder / f"valid.reference_{number}.words").write_bytes(text.encode("utf-8"))
     return len(further)
-
-
-def _read_word_pairs(folder: Path, split: str) -> list[tuple[str, str]]:
-    return list(zip(*(_read_lines(folder / f"{split}.{side}.words") for side in SIDES), strict=True))
 
 
 def _read_lines(path: Path) -> list[str]:

@@ -39,14 +39,14 @@ class GivenLinks:
             words = Sides(*(line.split() for line in pair))
             sides = zip(vocabularies, words, strict=True)
             pieces = Sides(*(np.array(vocabulary.map_pieces_of_words(side), int) for vocabulary, side in sides))
+            linked = np.zeros((len(words.source), len(words.target)), bool)
             for source, target in alignment.possible:
                 if source >= len(words.source) or target >= len(words.target):
                     raise DataError(
                         f"data.train.alignments: pair {number} has the link {source}-{target} (from 0), but "
                         f"{len(words.source)} source words and {len(words.target)} target words"
                     )
-            linked = np.zeros((len(words.source), len(words.target)), bool)
-            linked[tuple(np.array(sorted(alignment.possible), int).reshape(-1, 2).T)] = True
+                linked[source, target] = True
             if all(pair):  # because the prepared text leaves out pairs that became blank
                 rows.append(np.argwhere(linked[pieces.source][:, pieces.target]).astype(np.int32))
         source, target = np.concatenate(rows).T

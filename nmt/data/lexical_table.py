@@ -1,7 +1,6 @@
 """The lexical table: translations of source words, learned from the links of an aligner."""
 
 import gzip
-import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,8 +11,6 @@ from nmt.errors import DataError
 from nmt.system.files import atomic_write
 
 MAX_TRANSLATIONS = 1000  # of a word in a file, because each is compared with all before it
-ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
-UNESCAPES = {escape: character for character, escape in ESCAPES.items()}
 FIX = "remove the file; it is learned again"
 
 
@@ -40,7 +37,7 @@ class LexicalTable:
         ):
             for source, translations in sorted(self.entries.items()):
                 for target, probability in translations:
-                    stream.write(f"{_escape(source)}\t{_escape(target)}\t{probability:.5g}\n".encode())
+                    stream.write(f"{source}\t{target}\t{probability:.5g}\n".encode())
 
     @classmethod
     def load(cls, path: Path) -> "LexicalTable":
@@ -91,8 +88,7 @@ def _add_row(entries: dict[str, list[tuple[str, float]]], line: str) -> None:
     columns = line.removesuffix("\n").split("\t")
     if len(columns) != 3 or not line.endswith("\n"):
         raise ValueError("a source word, a target word and a probability are expected, with tabs between")
-    source, target = map(_unescape, columns[:2])
-    probability = float(columns[2])
+    source, target, probability = columns[0], columns[1], float(columns[2])
     if not 0 < probability <= 1:
         raise ValueError(f"{columns[2]} is not a probability")
     translations = entries.setdefault(source, [])
@@ -103,11 +99,3 @@ def _add_row(entries: dict[str, list[tuple[str, float]]], line: str) -> None:
     if translations and translations[-1][1] < probability:
         raise ValueError(f"the translations of {source!r} are not in the order of their probabilities")
     translations.append((target, probability))
-
-
-def _escape(word: str) -> str:
-    return "".join(ESCAPES.get(character, character) for character in word)
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\.", lambda match: UNESCAPES.get(match[0], match[0]), text)

@@ -2,7 +2,7 @@
 
 The beams of a sentence are neighbouring rows of the decoder (N = sentences * beams). One tree map reorders the state
 of all hypotheses. What is fixed for a sentence is never copied for its beams. Finished sentences leave the batch.
-Each step stores its words, the beams they continue, and its trace; the best hypotheses are read back from the end.
+Each step stores its words, the beams they continue, and its alignment; the best hypotheses are read back from the end.
 In sampling, hypotheses do not compete: each continues with a word that is drawn.
 """
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from nmt.data.candidate_lists import Candidates
@@ -34,6 +34,9 @@ class Searchable(Protocol):
 
     def next(self, words: Tensor, state: Tree, bound: Tree) -> tuple[Tensor, dict[str, Tensor], Tree]:
         """Return the logits after `words`, the trace and the next state."""
+
+    def step(self, words: Tensor, state: Tree, bound: Tree) -> tuple[Tree, dict[str, Tensor], Tree]:
+        """Return the input of the output layer after `words`, the trace and the next state."""
 
     def restrict_vocabulary(self, words: Tensor, allowed: Tensor) -> "Searchable":
         """Return a model that knows only these words."""
@@ -62,7 +65,7 @@ class _Step(NamedTuple):
     parents: Tensor  # (live, beam) the beam each continues
     totals: Tensor  # (live, beam) log-probabilities with these words
     width: int  # beams before this step
-    trace: dict[str, Tensor]  # (live * width, …) of the beams before this step
+    alignment: Tensor  # (live * width, source) of the beams before this step
 
     def rows(self, sentences: int) -> Tensor:
         """Return for each sentence of the batch its row in this step; 0 for sentences that had finished."""
@@ -78,7 +81,6 @@ def beam_search(
     search: Search,
     *,
     prefixes: Int[Tensor, "batch prefix"] | None = None,
-    trace_names: tuple[str, ...] | None = ("alignment",),
     candidates: Candidates | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the best hypotheses of each sentence, best first.
@@ -89,13 +91,12 @@ def beam_search(
         lengths: The lengths of the sources, on the CPU.
         search: The settings.
         prefixes: Words that translations must begin with, padded.
-        trace_names: The traces that hypotheses keep; None: all.
         candidates: The lists that words are chosen from.
     """
     if candidates is not None:
-        return _search_candidates(model, source, lengths, search, prefixes, trace_names, candidates)
+        return _search_candidates(model, source, lengths, search, prefixes, candidates)
     bound, state = model.begin(model.encode(source, lengths))
-    beams = _Beams(search, source, lengths, prefixes, trace_names)
+    beams = _Beams(search, source, lengths, prefixes)
     state = map_tree(lambda leaf: leaf.repeat_interleave(beams.width, 0), state)
     words = torch.full((source.shape[0] * beams.width,), START, device=source.device)
     while beams.live.numel():
@@ -113,7 +114,6 @@ def _search_candidates(
     lengths: Tensor,
     search: Search,
     prefixes: Tensor | None,
-    trace_names: tuple[str, ...] | None,
     candidates: Candidates,
 ) -> list[list[Hypothesis]]:
     """Search over indices into the list of candidates, and translate these back to words."""
@@ -123,22 +123,15 @@ def _search_candidates(
     device_words = words.to(source.device)
     indices = None if prefixes is None else torch.searchsorted(device_words, prefixes)
     model = model.restrict_vocabulary(device_words, allowed.to(source.device))
-    nbest = beam_search(model, source, lengths, search, prefixes=indices, trace_names=trace_names)
+    nbest = beam_search(model, source, lengths, search, prefixes=indices)
     return [[best._replace(words=words.numpy()[best.words]) for best in hypotheses] for hypotheses in nbest]
 
 
 class _Beams:
     """The live and the finished hypotheses of a batch."""
 
-    def __init__(
-        self,
-        search: Search,
-        source: Tensor,
-        lengths: Tensor,
-        prefixes: Tensor | None,
-        trace_names: tuple[str, ...] | None,
-    ):
-        self.search, self.trace_names, self.device = search, trace_names, source.device
+    def __init__(self, search: Search, source: Tensor, lengths: Tensor, prefixes: Tensor | None):
+        self.search, self.device = search, source.device
         (sentences, source_size), device = source.shape, source.device
         self.source_lengths = lengths
         last_words = source.cpu()[torch.arange(sentences), lengths - 1]
@@ -182,8 +175,7 @@ class _Beams:
         ends = (words == END) | (step + 1 >= self.longest[live, None])
         self._store_finished(totals, words, parents, ends, step)
         totals, words, parents = _select_open(totals, words, parents, ends, self.search.width)
-        stored_trace = trace if self.trace_names is None else {name: trace[name] for name in self.trace_names}
-        self.steps.append(_Step(live, words, parents, totals, width, stored_trace))
+        self.steps.append(_Step(live, words, parents, totals, width, trace["alignment"]))
         done = self._is_done(totals[:, 0])
         rows = torch.arange(len(live), device=self.device)[:, None] * width + parents
         staying = (~done).nonzero()[:, 0]  # only here does a step wait for the device
@@ -198,9 +190,9 @@ class _Beams:
         """Set what the next step reads of live hypotheses, and drop finished sentences."""
         self.totals = totals
         if self.history is not None:
-            self.history = torch.cat([_select_beams(self.history, parents), words[:, :, None]], 2)
+            self.history = torch.cat([self.history.take_along_dim(parents[:, :, None], 1), words[:, :, None]], 2)
         if self.attended is not None:
-            self.attended = _select_beams(self.attended, parents)
+            self.attended = self.attended.take_along_dim(parents[:, :, None], 1)
         if staying is not None:
             self.live, self.totals = self.live[staying], self.totals[staying]
             self.history = None if self.history is None else self.history[staying]
@@ -238,11 +230,12 @@ class _Beams:
         totals = totals[:, : search.width].masked_fill(~ends, -torch.inf)
         scores = totals / search.norm(step + 1)
         if self.attended is not None:
-            scores = scores + search.coverage_score(_select_beams(self.attended, parents), self.padding[live, None])
+            attended = self.attended.take_along_dim(parents[:, :, None], 1)
+            scores = scores + search.coverage_score(attended, self.padding[live, None])
         at = torch.stack([torch.full_like(parents, step), parents, words], dim=2)
         self.finished[live], order = torch.cat([self.finished[live], scores], 1).topk(search.width, dim=1)
         self.finished_totals[live] = torch.cat([self.finished_totals[live], totals], 1).gather(1, order)
-        self.finished_at[live] = _select_beams(torch.cat([self.finished_at[live], at], 1), order)
+        self.finished_at[live] = torch.cat([self.finished_at[live], at], 1).take_along_dim(order[:, :, None], 1)
 
     def read_hypotheses(self) -> list[list[Hypothesis]]:
         """Read the best hypotheses of each sentence, from the last step to the first."""
@@ -251,12 +244,11 @@ class _Beams:
         words.scatter_(2, last_step[:, :, None], last_word[:, :, None])
         totals = torch.zeros(words.shape, device=self.device)
         totals.scatter_(2, last_step[:, :, None], self.finished_totals[:, : self.search.nbest, None])
-        traces: dict[str, list[Tensor]] = {name: [] for name in self.steps[0].trace}
+        alignments = []
         for number in range(len(self.steps) - 1, -1, -1):
             step, exists = self.steps[number], number <= last_step
             rows = step.rows(len(last_step))[:, None]
-            for name, values in step.trace.items():
-                traces[name].append(values.float()[rows * step.width + beam])
+            alignments.append(step.alignment.float()[rows * step.width + beam])
             if number > 0:  # the word that this beam got one step before, and the beam that it continued
                 before = self.steps[number - 1]
                 at = before.rows(len(last_step))[:, None], beam
@@ -264,11 +256,11 @@ class _Beams:
                 totals[:, :, number - 1] = torch.where(exists, before.totals[at], totals[:, :, number - 1])
                 beam = torch.where(exists, before.parents[at], beam)
         word_scores = totals.diff(dim=2, prepend=totals.new_zeros(*last_step.shape, 1))
-        arrays = {name: torch.stack(values[::-1], 2).cpu().numpy() for name, values in traces.items()}
-        return self._unpack(words.cpu().numpy(), word_scores.cpu().numpy(), arrays, last_step.cpu().numpy())
+        values = (words, word_scores, torch.stack(alignments[::-1], 2), last_step)
+        return self._unpack(*(tensor.cpu().numpy() for tensor in values))
 
     def _unpack(
-        self, words: np.ndarray, word_scores: np.ndarray, traces: dict[str, np.ndarray], last_step: np.ndarray
+        self, words: np.ndarray, word_scores: np.ndarray, alignments: np.ndarray, last_step: np.ndarray
     ) -> list[list[Hypothesis]]:
         """Cut arrays over (sentence, rank, step) into hypotheses, without padding."""
         scores, totals = self.finished.tolist(), self.finished_totals.tolist()
@@ -280,25 +272,16 @@ class _Beams:
                     continue
                 steps = last_step[sentence, rank] + 1
                 with_end = words[sentence, rank, :steps]
-                trace = {name: values[sentence, rank, :steps] for name, values in traces.items()}
-                trace["alignment"] = rows_of_words(trace["alignment"], self.search.aligned_word)
+                alignment = alignments[sentence, rank, :steps, :length]
                 hypothesis = Hypothesis(
                     with_end[:-1] if with_end[-1] == END else with_end,
                     scores[sentence][rank],
                     totals[sentence][rank],
                     word_scores[sentence, rank, :steps],
-                    {name: values[:, :length] if values.ndim > 1 else values for name, values in trace.items()},
+                    {"alignment": rows_of_words(alignment, self.search.aligned_word)},
                 )
                 nbest[-1].append(hypothesis)
         return nbest
-
-
-def _select_beams(
-    values: Float[Tensor, "sentence beam value"] | Int[Tensor, "sentence beam value"],
-    beams: Int[Tensor, "sentence continuation"],
-) -> Tensor:
-    """Return the values of the given beams of each sentence."""
-    return values.gather(1, beams[:, :, None].expand(-1, -1, values.shape[2]))
 
 
 def _select_open(

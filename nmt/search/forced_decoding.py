@@ -1,7 +1,7 @@
 """Forced decoding: score or trace given translations with the same step that a search makes."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from torch.nn.functional import pad
 from nmt.data.batches import pad_rows
 from nmt.data.vocabulary import PAD, START
 from nmt.model.translator import Examples
-from nmt.model.tree import Tree
 from nmt.search.aligned_words import rows_of_words
 from nmt.search.beam import Hypothesis, Searchable
 
@@ -22,19 +21,6 @@ class ForcedScores(NamedTuple):
 
     word_scores: Float[Tensor, "target batch"]  # log-probability of each given word
     alignment: Float[Tensor, "target batch source"]
-
-
-class Traceable(Protocol):
-    """A translator, or an ensemble of translators, whose parts show values."""
-
-    def encode(self, source: Tensor, lengths: Tensor) -> Tree:
-        """Encode the source."""
-
-    def begin(self, source: Tree) -> tuple[Tree, Tree]:
-        """Return what is fixed for each sentence, and the first state."""
-
-    def step(self, words: Tensor, state: Tree, bound: Tree) -> tuple[Tree, dict[str, Tensor], Tree]:
-        """Return the input of the output layer, the trace and the next state."""
 
 
 @torch.inference_mode()
@@ -54,7 +40,7 @@ def force_decode(model: Searchable, batch: Examples) -> ForcedScores:
 
 
 def add_traces(
-    model: Traceable, source: Tensor, lengths: Tensor, hypotheses: Sequence[Hypothesis], aligned_word: str
+    model: Searchable, source: Tensor, lengths: Tensor, hypotheses: Sequence[Hypothesis], aligned_word: str
 ) -> list[Hypothesis]:
     """Return the hypotheses with what the model's parts show while they produce them: see `trace_translations`.
 
@@ -76,7 +62,7 @@ def add_traces(
 
 @torch.inference_mode()
 def trace_translations(
-    model: Traceable,
+    model: Searchable,
     source: Int[Tensor, "batch source"],
     lengths: Int[Tensor, " batch"],
     translations: Sequence[np.ndarray],

@@ -1,6 +1,7 @@
 """The settings of a search, and the score that ranks hypotheses."""
 
 from dataclasses import dataclass
+from math import inf
 
 import torch
 from jaxtyping import Float
@@ -18,31 +19,19 @@ EVALUATION_DEFAULTS = {  # other keys of conf/evaluate.yaml that change scores, 
 }
 LEAST_ATTENTION = 1e-4  # the least attention that a source position counts with, so that its logarithm is finite
 CHOICES = {"normalization": ("words", "gnmt"), "stop": ("safe", "first"), "aligned_word": ("predicted", "read")}
-MINIMUM = {
-    "beam": 1,
-    "nbest": 1,
-    "length_penalty": 0,
-    "coverage_penalty": 0,
-    "shortest_ratio": 0,
-    "longest_ratio": 0,
-    "longest_extra": 0,
-    "no_repeat_ngram": 0,
-    "top_k": 0,
-    "seed": 0,
+RANGES = {  # the least and the greatest value
+    "beam": (1, 1000),
+    "nbest": (1, 100_000),  # of samples; of a search beam is the limit
+    "length_penalty": (0, 10),
+    "coverage_penalty": (0, 1000),
+    "shortest_ratio": (0, inf),
+    "longest_ratio": (0, 100),
+    "longest_extra": (0, 10_000),
+    "no_repeat_ngram": (0, inf),
+    "temperature": (1e-3, 1000),  # logits divided by less can be infinite
+    "top_k": (0, inf),
+    "seed": (0, 2**63 - 1),
 }
-
-
-MAXIMUM = {
-    "beam": 1000,
-    "nbest": 100_000,  # of samples; of a search beam is the limit
-    "length_penalty": 10,
-    "coverage_penalty": 1000,
-    "longest_ratio": 100,
-    "longest_extra": 10_000,
-    "temperature": 1000,
-    "seed": 2**63 - 1,
-}
-LEAST_TEMPERATURE = 1e-3  # logits divided by less can be infinite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,22 +83,17 @@ class Search:
             if getattr(self, name) not in choices:
                 fix = " or ".join(f"{name}={choice}" for choice in choices)
                 raise ConfigurationError(f"{name}={getattr(self, name)}: no such choice. Fix: {fix}")
-        for name, minimum in MINIMUM.items():
+        for name, (least, most) in RANGES.items():
             value = getattr(self, name)
-            if value is None or not value >= minimum:  # also true for NaN
-                raise ConfigurationError(f"{name}={value}: must be at least {minimum}")
-        for name, maximum in MAXIMUM.items():
-            if getattr(self, name) > maximum:
-                raise ConfigurationError(f"{name}={getattr(self, name)}: must be at most {maximum}")
+            if value is None or not value >= least:  # also true for NaN
+                raise ConfigurationError(f"{name}={value}: must be at least {least}")
+            if value > most:
+                raise ConfigurationError(f"{name}={value}: must be at most {most}")
         if self.nbest > self.beam and not self.sample:
             raise ConfigurationError(f"nbest={self.nbest}: must be between 1 and beam={self.beam}")
         if self.longest_ratio + self.longest_extra <= 0:
             raise ConfigurationError("longest_ratio=0 longest_extra=0: no translation could have a word")
-        if not self.temperature >= LEAST_TEMPERATURE:
-            raise ConfigurationError(
-                f"temperature={self.temperature}: must be at least {LEAST_TEMPERATURE}. Fix: beam=1 for greedy search"
-            )
-        if not 0 < self.top_p <= 1:
+        if self.top_p is None or not 0 < self.top_p <= 1:
             raise ConfigurationError(f"top_p={self.top_p}: must be above 0 and at most 1")
 
     @property
@@ -124,10 +108,8 @@ class Search:
 
     def coverage_score(
         self, attended: Float[Tensor, "*hypotheses source"], padding: Tensor
-    ) -> Float[Tensor, "*hypotheses"] | float:
+    ) -> Float[Tensor, "*hypotheses"]:
         """Return the coverage term of the score, which is never above 0, from the attention each position received."""
-        if not self.coverage_penalty:
-            return 0.0
         share = attended.clamp(LEAST_ATTENTION, 1.0).masked_fill(padding, 1.0)
         return self.coverage_penalty * share.log().sum(-1)
 

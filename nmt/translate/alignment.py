@@ -44,11 +44,6 @@ def merge_trace(values: np.ndarray, source_words: list[int], target_words: list[
     return np.interp(values, np.arange(len(ends)) + 0.5, ends)
 
 
-def sum_pieces(values: np.ndarray, words: list[int]) -> np.ndarray:
-    """Return the sum of `values` over the pieces of each word."""
-    return np.bincount(words, weights=values)
-
-
 def link_words(weights: np.ndarray) -> list[tuple[int, int]]:
     """Link each target word to the source word with the most weight, as (source, target) (Luong 2015 §5.4)."""
     return [(int(row.argmax()), target) for target, row in enumerate(weights) if row.max(initial=0.0) > 0.0]

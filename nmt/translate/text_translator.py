@@ -18,7 +18,7 @@ from nmt.search.beam import Hypothesis, beam_search
 from nmt.search.ensemble import Ensemble
 from nmt.search.forced_decoding import add_traces
 from nmt.search.settings import Search
-from nmt.translate.alignment import link_words, merge_pieces, merge_trace, sum_pieces
+from nmt.translate.alignment import link_words, merge_pieces, merge_trace
 from nmt.translate.layers import to_layers
 from nmt.translate.long_lines import block_diagonal, split_line
 
@@ -228,7 +228,7 @@ class TextTranslator:
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
             alignment=merge_pieces(hypothesis.alignment, *places),
-            word_scores=sum_pieces(hypothesis.word_scores, places.target),
+            word_scores=np.bincount(places.target, weights=hypothesis.word_scores),
             has_end=has_end,
             traces={
                 name: merge_trace(values, *places) for name, values in hypothesis.trace.items() if name != "alignment"

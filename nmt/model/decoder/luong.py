@@ -82,7 +82,9 @@ class Luong(nn.Module):
         layers = self._run_layers(inputs, state.hidden.attentional, (*lower, (recalled, top_cell)))
         hidden = layers[-1][0]  # h_i
         read = self.attention.read(hidden, inputs.word, state.attention, bound.attention)  # c_i
-        attentional = self._attentional_vector(read.context, hidden)  # h̃_i
+        attentional = hidden  # h̃_i
+        if self.attention.context_size:
+            attentional = torch.tanh(self.attentional(torch.cat([read.context, hidden], dim=1)))
         new_state = DecoderState(
             LuongHidden(layers, attentional),
             self.attention.write(hidden, read.state, bound.attention),
@@ -90,11 +92,6 @@ class Luong(nn.Module):
         )
         trace = {"alignment": read.alignment} | read.trace | memory_trace
         return Features(attentional, read.context[:, :0]), trace, new_state  # no c_i, because h̃_i contains it
-
-    def _attentional_vector(self, context: Tensor, hidden: Tensor) -> Tensor:
-        if not self.attention.context_size:
-            return hidden
-        return torch.tanh(self.attentional(torch.cat([context, hidden], dim=1)))
 
     def _run_layers(self, inputs: Inputs, fed: Tensor, previous: tuple[LayerState, ...]) -> tuple[LayerState, ...]:
         """Return the new states of all layers; `fed` is h̃_{i-1}."""

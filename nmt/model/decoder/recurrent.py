@@ -23,7 +23,6 @@ from nmt.model.decoder.types import DecoderBound, DecoderState, Features, Trace
 from nmt.model.encoder import EncodedSource
 from nmt.model.tree import Tree
 
-Hidden = Float[Tensor, "hypothesis hidden"]
 Context = Float[Tensor, "hypothesis context"]
 Query = Float[Tensor, "hypothesis query"]
 
@@ -48,6 +47,7 @@ class RecurrentDecoder(nn.Module):
     """The step of the three decoders; a decoder defines `query` and makes `context_gates`."""
 
     context_gates: nn.Linear
+    readout_state = "current"  # the state that the readout gets: s_i; previous: s_{i-1}
 
     def __init__(
         self,
@@ -92,7 +92,8 @@ class RecurrentDecoder(nn.Module):
             self.memory.write(hidden, memory_state, bound.memory),
         )
         trace = {"alignment": read.alignment} | read.trace | memory_trace | gate_trace
-        return Features(self.select_readout_state(previous, hidden), read.context), trace, new_state
+        shown = previous if self.readout_state == "previous" else hidden
+        return Features(shown, read.context), trace, new_state
 
     def _update(self, state: Tree, inputs: Inputs, context: Context) -> tuple[Tree, Trace]:
         """Return the cell's new state, and the trace of the context gate."""
@@ -113,10 +114,6 @@ class RecurrentDecoder(nn.Module):
         """Return the products of e(y_{i-1}), r and c_i."""
         return Products(inputs.gates, self.recurrent_gates(self.cell.hidden(state)), self.context_gates(context))
 
-    def select_readout_state(self, previous: Hidden, hidden: Hidden) -> Hidden:
-        """Return the state that the readout gets: s_i, not s_{i-1}."""
-        return hidden
-
 
 class Bahdanau(RecurrentDecoder):
     """q = r;  s_i = cell(r, [e(y_{i-1}); c_i]); Bahdanau 2015 §A.1.
@@ -134,10 +131,6 @@ class Bahdanau(RecurrentDecoder):
     def query(self, state: Tree, inputs: Inputs) -> tuple[Query, Tree]:
         """Return r."""
         return self.cell.hidden(state), state
-
-    def select_readout_state(self, previous: Hidden, hidden: Hidden) -> Hidden:
-        """Return s_{i-1} or s_i."""
-        return previous if self.readout_state == "previous" else hidden
 
 
 class Feedback(RecurrentDecoder):

@@ -38,7 +38,7 @@ def aligned_linear(
 def logit_buffers(rows: int, weight: Tensor) -> LogitBuffers:
     """Allocate buffers for the logits of `rows` words."""
     product = _aligned_buffer(rows, weight, weight.dtype)
-    full_type = at_least_float32(weight.dtype)
+    full_type = torch.promote_types(weight.dtype, torch.float32)
     return LogitBuffers(product, product if full_type == weight.dtype else _aligned_buffer(rows, weight, full_type))
 
 
@@ -63,8 +63,3 @@ def _aligned_buffer(rows: int, weight: Tensor, dtype: torch.dtype) -> Tensor:
 def autocast_type(tensor: Tensor) -> torch.dtype:
     """Return the type that autocast gives to a matrix product of this tensor."""
     return weights_once.autocast_dtype(tensor.device) or tensor.dtype
-
-
-def at_least_float32(dtype: torch.dtype) -> torch.dtype:
-    """Return float32 for half precision, else the same type."""
-    return torch.promote_types(dtype, torch.float32)

@@ -8,13 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from nmt.model.kernels.aligned_logits import (
-    at_least_float32,
-    autocast_type,
-    convert_rows,
-    logit_buffers,
-    write_logits,
-)
+from nmt.model.kernels.aligned_logits import autocast_type, convert_rows, logit_buffers, write_logits
 
 CHUNK_ELEMENTS = 2**22  # logits of a chunk: 16 MiB of float32,
 CHUNK_ROWS = 512  # or the logits of 512 words, because each chunk reads all weights of the vocabulary,
@@ -53,7 +47,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         needs_gradient = grad_enabled and any(ctx.needs_input_grad)
         product_type = autocast_type(vectors)
         cast_weight, cast_vectors = weight.to(product_type), vectors.to(product_type)
-        objective, nll = vectors.new_zeros((2,), dtype=at_least_float32(product_type)).unbind()
+        objective, nll = vectors.new_zeros((2,), dtype=torch.promote_types(product_type, torch.float32)).unbind()
         vector_gradient = torch.empty_like(cast_vectors) if needs_gradient else None
         weight_gradient = torch.zeros_like(weight) if needs_gradient else None
         bias_gradient = torch.zeros_like(bias) if needs_gradient and bias is not None else None
