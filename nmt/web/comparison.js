@@ -174,12 +174,12 @@ function listFacts() {
 const SECTIONS = [
   { id: "messages", parts: ["messages"], build: makeMessages },
   { id: "jobs", parts: ["jobs"], build: makeJobs },
-  { id: "leaderboard", parts: ["comparison", "systems"], build: makeLeaderboard },
+  { id: "leaderboard", parts: ["comparison"], build: makeLeaderboard },
   { id: "curves", parts: ["comparison", "curves", "systems"], build: makeLearningCurves },
   { id: "samples", parts: ["comparison", "samples", "systems"], build: makeSamples },
   { id: "settings", parts: ["comparison"], build: makeSettings },
-  { id: "lengths", parts: ["comparison", "systems"], build: makeLengths },
-  { id: "sentences", parts: ["comparison", "systems"], build: makeSentences },
+  { id: "lengths", parts: ["comparison"], build: makeLengths },
+  { id: "sentences", parts: ["comparison"], build: makeSentences },
   { id: "runs", parts: ["comparison"], build: makeRuns },
   { id: "not_compared", parts: ["comparison"], build: makeNotCompared },
 ];

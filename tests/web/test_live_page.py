@@ -157,8 +157,8 @@ def test_choices_and_place_of_the_reader_stay(page, sweep):
     page.select_option("#order", "number")
     page.fill("#search", "nibi")
     page.locator("article button", has_text="Alignments").first.click()
-    page.locator("#sentences .pager").scroll_into_view_if_needed()
     page.wait_for_selector(".heatmap")
+    page.evaluate("document.querySelector('#sentences .pager').scrollIntoView()")  # it may be drawn again meanwhile
     page.focus("#search")
     top = page.locator("#sentences").bounding_box()["y"]
     number = page.locator("article").first.get_attribute("data-number")
