@@ -156,9 +156,10 @@ def test_choices_and_place_of_the_reader_stay(page, sweep):
     page.locator("#runs details summary").first.click()
     page.select_option("#order", "number")
     page.fill("#search", "nibi")
+    page.wait_for_selector("article mark")  # because the search is drawn after a pause
     page.locator("article button", has_text="Alignments").first.click()
     page.wait_for_selector(".heatmap")
-    page.evaluate("document.querySelector('#sentences .pager').scrollIntoView()")  # it may be drawn again meanwhile
+    page.locator("#sentences .pager").scroll_into_view_if_needed()
     page.focus("#search")
     top = page.locator("#sentences").bounding_box()["y"]
     number = page.locator("article").first.get_attribute("data-number")
