@@ -4,7 +4,6 @@ const MAX_TEXT_IN_LINK = 1500;
 const SEARCH_KEYS = ["beam", "length_penalty", "nbest"];
 const DEFAULT_RUNS = 2;
 const DEFAULT_NBEST = 5;
-const MOST_SAMPLES = 50;
 const getRunBoxes = () => [...document.querySelectorAll("input[name=run]")];
 const targetLanguages = new Map(); // by the name of the run
 let isSampled = false; // then n-best may be more than the beam
@@ -82,7 +81,7 @@ function readForm() {
     content[key] = Number.isNaN(valueAsNumber) ? value : valueAsNumber;
   }
   content.traces = findById("traces").checked;
-  const most = isSampled ? MOST_SAMPLES : content.beam;
+  const most = isSampled ? Number(findById("nbest").max) : content.beam;
   if (most >= 1) content.nbest = Math.min(content.nbest, most) || content.nbest;
   return content;
 }

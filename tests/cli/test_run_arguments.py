@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from commands import answer
 
+from nmt.cli import evaluate
+from nmt.cli.arguments import read_arguments
 from nmt.cli.run_arguments import name_runs, split_runs
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError, UserError
@@ -37,6 +39,22 @@ def test_files_of_a_sweep_by_slurm_are_passed_over():
     """Such a sweep has no sweep.json, but Hydra's multirun.yaml."""
     Path("multirun/first/sweep.json").unlink()
     assert split_runs("evaluate", sorted(glob("multirun/first/*"))) == (JOBS, [])
+
+
+def test_any_error_of_one_run_leaves_the_others_to_be_evaluated(capsys, monkeypatch):
+    evaluated = []
+
+    def run_out_of_memory(settings, data_overrides, indent):
+        evaluated.append(settings.run)
+        if settings.run == JOBS[0]:
+            raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(evaluate, "evaluate_test_set", run_out_of_memory)
+    settings, _ = read_arguments("evaluate", [], usage="")
+    with pytest.raises(UserError, match="1 of 2 runs failed; the lines above name the reasons"):
+        evaluate.evaluate_in_turn(JOBS, settings, [], ())
+    assert evaluated == JOBS
+    assert "out of memory" in capsys.readouterr().err
 
 
 def test_a_checkpoint_is_a_run_and_another_file_is_not(tmp_path):

@@ -38,7 +38,7 @@ class LoadedRuns(NamedTuple):
     left_out: list[LeftOut]
 
 
-def load_runs(folders: Sequence[str], test: str | None, evaluations: str = "all") -> LoadedRuns:
+def load_runs(folders: Sequence[str], test: str | None, evaluations: str) -> LoadedRuns:
     """Load the runs in these folders that were evaluated on a test set.
 
     Args:
