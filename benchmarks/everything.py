@@ -122,14 +122,18 @@ def cpu_parts(options: argparse.Namespace) -> list[Part]:
 
 
 def gpu_parts(options: argparse.Namespace) -> list[Part]:
-    """Return RNNsearch's sizes, with graphs, without, and with larger batches; the cost of mechanisms; its growth."""
+    """Return RNNsearch's sizes, with graphs, without, and with larger batches; mechanisms; the search; growth."""
     paper = ["--size", "paper", "--data", "random", "--device", "cuda", "--updates", "400"]
     paper += ["--rounds", str(options.rounds), "--override", "trainer.precision=bf16-mixed"]
     paper += ["--override", "graphs=true"]
+    # graphs twice: in the first search they are recorded
+    graphed = ["--search=beam=5 graphs=true"] * 2 + ["--search=beam=1 graphs=true"] * 2
+    search = ["--device", "cuda", "--beams", "1", "5", *graphed, "--rounds", str(options.rounds)]
     growth = ["--device", "cuda", "--precision", "bf16", "--steps", "30", "--size", "base"]
     return [
         Part("gpu_train_paper", "train_throughput.py", [*paper, *among(GPU_SETTINGS)], peers=("joeynmt",)),
         Part("gpu_mechanisms", "train_throughput.py", [*paper, *among(GPU_MECHANISMS)]),
+        Part("gpu_search", "search_throughput.py", search, searches=True),
         Part("gpu_growth", "growth.py", growth),
     ]
 

@@ -20,6 +20,7 @@ import json
 import re
 import resource
 import sys
+import time
 from pathlib import Path
 from statistics import median
 
@@ -48,6 +49,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--search", action="append", default=[], help="'KEY=VALUE …': settings of a search to measure too"
     )
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of our search")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--joeynmt", help="Python of an environment with Joey NMT")
@@ -80,12 +82,15 @@ def run_ours(options: argparse.Namespace) -> dict:
     """Measure our search in a new process."""
     command = [sys.executable, __file__, "--inside", "--run", options.run, "--test", options.test]
     command += ["--threads", str(options.threads), "--beams", *map(str, options.beams)]
-    command += [f"--search={search}" for search in options.search]
+    command += ["--device", options.device, *(f"--search={search}" for search in options.search)]
     return read_figures(command)
 
 
 def measure_ours(options: argparse.Namespace) -> dict:
-    """Return the figures of each search; the first search, with beam 1, is warm-up, and a later one replaces it."""
+    """Return the figures of each search.
+
+    The first search, with beam 1, is warm-up. A later one with the same settings replaces it.
+    """
     import torch
     from omegaconf import OmegaConf
 
@@ -99,12 +104,15 @@ def measure_ours(options: argparse.Namespace) -> dict:
     _, pairs = run.data([f"data.test={options.test}"]).test_pairs()
     lines = list(pairs)
     references = [run.languages.target.preprocessing(line.target) for line in lines]
-    figures, int8, clock = {}, None, choose_clock(options.threads)
+    figures, built = {}, None
+    clock = choose_clock(options.threads) if options.device == "cpu" else time.perf_counter
     for search in ("beam=1", *(f"beam={beam}" for beam in options.beams), *options.search):
-        settings = OmegaConf.merge(load_defaults("translate"), OmegaConf.from_dotlist(search.split()))
+        given = OmegaConf.from_dotlist([*search.split(), f"device={options.device}"])
+        settings = OmegaConf.merge(load_defaults("translate"), given)
         search_settings = build_search(settings)
-        if settings.int8 != int8:
-            int8, translator = settings.int8, make_translator(TrainedRun(options.run), "cpu", int8=settings.int8)
+        how = {"int8": settings.int8, "graphs": settings.graphs}
+        if how != built:
+            built, translator = how, make_translator(TrainedRun(options.run), options.device, **how)
         set_up_search(settings, run.model)
         started = clock()
         sources = (line.source for line in lines)

@@ -20,7 +20,7 @@ from nmt.translate.loading import SEARCH_KEYS, build_search, load_translator
 from nmt.translate.unknown_words import make_replacer
 
 # keys of translate.yaml
-LOADING_KEYS = ("device", "threads", "int8", "candidates", "matmul_precision", "weights", "average", "trust")
+LOADING_KEYS = ("device", "threads", "int8", "graphs", "candidates", "matmul_precision", "weights", "average", "trust")
 CALL_KEYS = (*(key for key in SEARCH_KEYS if key != "nbest"), "unknown", "longest_line", "batch_size")
 
 
@@ -31,8 +31,8 @@ def load(*runs: str | os.PathLike[str], user_dir: str | os.PathLike[str] | None 
         runs: The folder of a run, a checkpoint, or a model on the Hugging Face hub: hf:OWNER/NAME or
             hf:OWNER/NAME@REVISION. Several are an ensemble.
         user_dir: The folder of your own classes, if the runs use any.
-        settings: Settings of conf/translate.yaml: `device`, `threads`, `int8`, `candidates`, `matmul_precision`,
-            `trust`, and for an ensemble `weights` and `average`.
+        settings: Settings of conf/translate.yaml: `device`, `threads`, `int8`, `graphs`, `candidates`,
+            `matmul_precision`, `trust`, and for an ensemble `weights` and `average`.
     """
     if not runs:
         raise UserError("load(): no run is given. Fix: load('outputs/…/RUN')")

@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from nmt.data.batch_plan import BatchPlan, Epoch, short_sentences
 from nmt.data.candidate_lists import Candidates
@@ -65,8 +64,8 @@ def collate(
     idle = len(share) == 0
     if idle:
         share = sentences[:1]
-    source, source_lengths = pad_source(*_pad_sentences(text.source, share), source_end=source_end)
-    source = functional.pad(source, (0, -source.shape[1] % multiple), value=PAD)
+    padded = _pad_sentences(text.source, share)
+    source, source_lengths = pad_source(*padded, source_end=source_end, multiple=multiple)
     target, lengths = _pad_sentences(text.target, share)
     target = np.pad(target, ((0, 0), (0, -(target.shape[1] + 1) % multiple)), constant_values=PAD)
     grid = np.arange(target.shape[1] + 1)[None] <= lengths[:, None]  # words and the end symbol
@@ -95,12 +94,16 @@ def _select_candidates(text: Sides, sentences: np.ndarray, source_end: bool, can
     return torch.from_numpy(candidates.select_for_batch(source.numpy(), np.append(target, END)))
 
 
-def pad_source(words: np.ndarray, lengths: np.ndarray, *, source_end: bool) -> tuple[Tensor, Tensor]:
-    """Append the end symbol to padded sources if `source_end`; return the tensors of words and lengths."""
+def pad_source(words: np.ndarray, lengths: np.ndarray, *, source_end: bool, multiple: int = 1) -> tuple[Tensor, Tensor]:
+    """Append the end symbol to padded sources if `source_end`; return the tensors of words and lengths.
+
+    The sources are padded to a multiple of `multiple` words.
+    """
     if source_end:
         words = np.pad(words, ((0, 0), (0, 1)))
         words[np.arange(len(words)), lengths] = END
         lengths = lengths + 1
+    words = np.pad(words, ((0, 0), (0, -words.shape[1] % multiple)), constant_values=PAD)
     return torch.from_numpy(words), torch.from_numpy(lengths)
 
 

@@ -1,5 +1,6 @@
 """Several models that translate as one: at each step the probabilities of the next word are averaged."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -79,13 +80,11 @@ class Ensemble:
         """Make one step with each member, and average log-probabilities and alignments."""
         steps = [member.model.next for member in self.members]
         logits, trace, states = self._advance(steps, words, state, bound)
-        logs = torch.stack([member_logits.float().log_softmax(1) for member_logits in logits])
-        weights = torch.tensor(self.weights, device=words.device)
+        logs = [member_logits.float().log_softmax(1) for member_logits in logits]
         if self.average == "logs":
-            mixture = torch.tensordot(weights, logs, dims=1)
-        else:
-            mixture = (logs + weights.log()[:, None, None]).logsumexp(0)
-        return mixture, trace, states
+            return self._average(logs), trace, states
+        weighted = [member_logs + math.log(weight) for member_logs, weight in zip(logs, self.weights, strict=True)]
+        return torch.stack(weighted).logsumexp(0), trace, states
 
     def step(self, words: Tensor, state: tuple, bound: tuple) -> tuple[tuple[Tensor, ...], dict[str, Tensor], tuple]:
         """Return the inputs of the members' output layers, the trace, and the new states."""
@@ -97,15 +96,18 @@ class Ensemble:
         """Make a step of each member; average the alignments, and number the other values that members show."""
         results = [step(words, *values) for step, *values in zip(steps, state, bound, strict=True)]
         outputs, traces, states = zip(*results, strict=True)
-        weights = torch.tensor(self.weights, device=words.device)
-        alignments = torch.stack([trace["alignment"].float() for trace in traces])
+        alignment = self._average([trace["alignment"].float() for trace in traces])
         shown = {
             f"{name}_{number}": values
             for number, trace in zip(self.numbers, traces, strict=True)
             for name, values in trace.items()
             if name != "alignment"
         }
-        return outputs, {"alignment": torch.tensordot(weights, alignments, dims=1)} | shown, states
+        return outputs, {"alignment": alignment} | shown, states
+
+    def _average(self, values: Sequence[Tensor]) -> Tensor:
+        # without a tensor of the weights, because to copy it to a GPU would wait for the GPU
+        return torch.stack([weight * value for weight, value in zip(self.weights, values, strict=True)]).sum(0)
 
     def loss(self, batch: Examples) -> Loss:
         """Return the negative log-likelihood of the mixture, summed over the batch."""

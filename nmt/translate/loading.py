@@ -9,6 +9,7 @@ from omegaconf import DictConfig, ListConfig
 
 from nmt.data.parallel_text import SIDES
 from nmt.errors import ConfigurationError
+from nmt.model.kernels.graphed_loop import CudaRecorder, Recorder
 from nmt.model.translator import Translator
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.ensemble import Ensemble, Member
@@ -39,7 +40,8 @@ def load_translator(settings: DictConfig) -> tuple[list[TrainedRun], TextTransla
     runs = [TrainedRun(path, settings.user_dir, trust=settings.trust) for path in list_run_paths(settings)]
     set_up_search(settings, runs[0].model)
     if settings.run is not None:
-        return runs, make_translator(runs[0], settings.device, settings.candidates, int8=settings.int8)
+        how = {"int8": settings.int8, "graphs": settings.graphs}
+        return runs, make_translator(runs[0], settings.device, settings.candidates, **how)
     first = _choose_candidate_run(runs, settings.candidates)
     for run in runs[1:]:
         _check_same_vocabularies(runs[0], run)
@@ -52,6 +54,7 @@ def load_translator(settings: DictConfig) -> tuple[list[TrainedRun], TextTransla
         source_end=ensemble.source_end,
         device=_choose_device(settings.device),
         candidates=candidates,
+        record=_make_recorder(settings.device, settings.graphs),
     )
     return runs, translator
 
@@ -88,7 +91,7 @@ def list_run_paths(settings: DictConfig) -> list[str]:
 
 
 def make_translator(
-    run: TrainedRun, device: str, candidates: bool | None = None, *, int8: bool = False
+    run: TrainedRun, device: str, candidates: bool | None = None, *, int8: bool = False, graphs: bool = False
 ) -> TextTranslator:
     """Return the translator of one run.
 
@@ -97,11 +100,16 @@ def make_translator(
         device: `auto`, or the name of a device.
         candidates: Search among candidate lists, or the whole vocabulary; None: as the run was trained.
         int8: Use 8-bit integer products, on the CPU.
+        graphs: Run the steps of a search as graphs, on a GPU.
     """
-    model, device = _take_model(run, device, int8), _choose_device(device)
-    source_end = run.config.data.source_end
+    model, record = _take_model(run, device, int8), _make_recorder(device, graphs)
     return TextTranslator(
-        model, run.languages, source_end=source_end, device=device, candidates=run.candidates(candidates)
+        model,
+        run.languages,
+        source_end=run.config.data.source_end,
+        device=_choose_device(device),
+        candidates=run.candidates(candidates),
+        record=record,
     )
 
 
@@ -109,6 +117,14 @@ def _take_model(run: TrainedRun, device: str, int8: bool) -> Translator:
     if int8 and _choose_device(device) != "cpu":
         raise ConfigurationError(f"int8=true: works only on the CPU, not on {_choose_device(device)}. Fix: device=cpu")
     return quantize_decoder(run.model) if int8 else run.model
+
+
+def _make_recorder(device: str, graphs: bool) -> Recorder | None:
+    if graphs and _choose_device(device) == "cpu":
+        raise ConfigurationError(
+            "graphs=true: needs an NVIDIA GPU. Fix: device=cuda where there is one, or graphs=false"
+        )
+    return CudaRecorder() if graphs else None
 
 
 def _choose_device(name: str) -> str:

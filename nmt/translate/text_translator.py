@@ -13,8 +13,10 @@ from nmt.data.candidate_lists import Candidates
 from nmt.data.parallel_text import Sides
 from nmt.data.text_files import split_into_blocks
 from nmt.data.vocabulary import END, SPECIAL
+from nmt.model.kernels.graphed_loop import Recorder
+from nmt.model.kernels.graphed_step import GraphedModel
 from nmt.model.translator import Translator
-from nmt.search.beam import Hypothesis, beam_search
+from nmt.search.beam import Hypothesis, Searchable, beam_search
 from nmt.search.ensemble import Ensemble
 from nmt.search.forced_decoding import add_traces
 from nmt.search.settings import Search
@@ -25,6 +27,7 @@ from nmt.translate.long_lines import block_diagonal, split_line
 READ_AHEAD = 20  # batches that are read and sorted by length together
 MAX_PIECES = 200  # of a line that is translated at once; a longer line is split
 MAX_BATCH_PIECES = 6000  # source pieces of a batch, with padding: batches of long lines have fewer lines
+GRAPHED_MULTIPLE = 8  # sources are padded to a multiple of it, so that graphs have few shapes
 
 
 class Translation(NamedTuple):
@@ -91,7 +94,16 @@ class _Part:
 
 
 class TextTranslator:
-    """A model or an ensemble with its languages: text in, text out."""
+    """A model or an ensemble with its languages: text in, text out.
+
+    Args:
+        model: The model or ensemble.
+        languages: Its languages.
+        source_end: It reads the end symbol of the source.
+        device: The device that it is moved to.
+        candidates: The lists that words are chosen from.
+        record: Records the steps of a search as graphs of a GPU; None: it runs without graphs.
+    """
 
     def __init__(
         self,
@@ -101,8 +113,11 @@ class TextTranslator:
         source_end: bool,
         device: str = "cpu",
         candidates: Candidates | None = None,
+        record: Recorder | None = None,
     ):
         self.model = model.to(device).eval()
+        self.searched: Searchable = GraphedModel(self.model, record) if record else self.model
+        self.multiple = GRAPHED_MULTIPLE if record else 1
         self.languages, self.source_end, self.device, self.candidates = languages, source_end, device, candidates
 
     def __call__(self, lines: Iterable[str], search: Search, *, batch_size: int = 64) -> Iterator[list[Translation]]:
@@ -160,12 +175,13 @@ class TextTranslator:
         return parts
 
     def _translate(self, parts: list[_Part], search: Search, traces: bool) -> None:
-        source, lengths = pad_source(*pad_rows([part.pieces for part in parts]), source_end=self.source_end)
+        rows = pad_rows([part.pieces for part in parts])
+        source, lengths = pad_source(*rows, source_end=self.source_end, multiple=self.multiple)
         prefixes = None
         if any(part.prefix for part in parts):
             prefixes = torch.from_numpy(pad_rows([part.prefix_pieces for part in parts])[0]).to(self.device)
         nbest = beam_search(
-            self.model, source.to(self.device), lengths, search, prefixes=prefixes, candidates=self.candidates
+            self.searched, source.to(self.device), lengths, search, prefixes=prefixes, candidates=self.candidates
         )
         if traces:
             nbest = self._add_traces(source.to(self.device), lengths, nbest, search.aligned_word)

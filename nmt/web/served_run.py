@@ -28,7 +28,8 @@ class ServedRun:
         self.run, self.max_pieces, self.batch_size = run, settings.longest_line, settings.batch_size
         # count before make_translator, because int8 packs some parameters
         self.parameters = sum(parameter.numel() for parameter in run.model.parameters())
-        self.translator = make_translator(run, settings.device, settings.candidates, int8=settings.int8)
+        how = {"int8": settings.int8, "graphs": settings.graphs}
+        self.translator = make_translator(run, settings.device, settings.candidates, **how)
         self.replace_unknown = make_replacer(run, settings.unknown)
 
     def describe(self) -> dict[str, Any]:

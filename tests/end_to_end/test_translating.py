@@ -9,11 +9,12 @@ import pytest
 import torch
 import zstandard
 from commands import answer, command
+from stand_in_recorder import run_again
 
 from nmt.config.schema import load_defaults
 from nmt.data.parallel_text import SentencePair, Sides
 from nmt.data.toy_corpus import ToyPairs
-from nmt.errors import UserError
+from nmt.errors import ConfigurationError, UserError
 from nmt.evaluation.forced_scoring import score_translations
 from nmt.runs.checkpoint_average import average_checkpoints
 from nmt.runs.trained_model import TrainedRun
@@ -72,6 +73,19 @@ def test_plain_and_compressed_files_translate_like_pipes(run, tmp_path):
     assert not (tmp_path / "cut").exists()
     done = command("translate", f"run={run}", f"output={tmp_path}/plain/where", stdin=b"a\n", check=False)
     assert f"error: output={tmp_path}/plain/where: cannot be written" in done.stderr
+
+
+def test_graphs_find_the_same_translations(run, translator):
+    languages, source_end = translator.languages, translator.source_end
+    graphed = TextTranslator(translator.model, languages, source_end=source_end, record=run_again)
+    plain = list(translator(LINES, Search(beam=3), batch_size=4))
+    for _ in range(2):
+        for (one,), (other,) in zip(plain, graphed(LINES, Search(beam=3), batch_size=4), strict=True):
+            assert (other.words, other.source) == (one.words, one.source)
+            np.testing.assert_allclose(other.alignment, one.alignment, atol=1e-5)
+    assert any(graphed.searched.graphs.values())
+    with pytest.raises(ConfigurationError, match="graphs=true: needs an NVIDIA GPU"):
+        make_translator(TrainedRun(str(run)), "cpu", graphs=True)
 
 
 def test_json_has_one_line_per_source_with_words_scores_and_alignments(run, translator):

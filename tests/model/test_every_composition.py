@@ -5,6 +5,7 @@ from functools import cache
 from itertools import combinations
 
 import jaxtyping
+import numpy as np
 import pytest
 import torch
 from compositions import SOURCE_WORDS, TARGET_WORDS, attention_groups, choices, composed, compositions, is_refused
@@ -16,6 +17,7 @@ from waiting_operations import WAITING
 
 from nmt.data.vocabulary import END, PAD, START
 from nmt.model.kernels.graphed_loop import GraphedLoop
+from nmt.model.kernels.graphed_step import GraphedModel
 from nmt.model.loop import run_loop
 from nmt.model.tree import map_tree
 from nmt.search.beam import beam_search
@@ -180,6 +182,27 @@ def test_a_graphed_loop_gets_the_same_gradients(composition):
         torch.testing.assert_close(graphed, plain, rtol=1e-12, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
 
 
+@each
+def test_a_graphed_search_finds_the_same_translations(composition):
+    """Five sentences that end at different steps, so that some replays have rows left over."""
+    rows = random_rows([8, 2, 1, 1, 4], SOURCE_WORDS, seed=3)
+    model, batch = model_of(composition), batch_of(rows, rows)
+    search = Search(beam=2, nbest=2, shortest_ratio=1.0, longest_extra=1)
+    graphed = GraphedModel(model, run_again)
+    for _ in range(2):
+        results = []
+        for searched in (model, graphed):
+            torch.manual_seed(1)  # of the noise in a memory
+            results.append(beam_search(searched, batch.source, batch.source_lengths, search))
+        assert len({len(best.words) for best, _ in results[0]}) > 1
+        for plain, again in zip(*results, strict=True):
+            for one, other in zip(plain, again, strict=True):
+                assert one.words.tolist() == other.words.tolist()
+                assert other.score == pytest.approx(one.score, rel=1e-6)
+                np.testing.assert_allclose(other.alignment, one.alignment, rtol=1e-5, atol=1e-7)
+    assert any(graph is not None for graph in graphed.graphs.values())
+
+
 class Watch(TorchDispatchMode):
     """Collect the operations that wait for the device, and those that run on another device than `meta`."""
 
@@ -226,6 +249,20 @@ def test_the_loop_never_waits_for_the_device(composition):
             features, _, state = decoder.step(type(inputs)(*parts), state, bound)
             total = total + features.state.sum() + features.context.sum()
         total.backward()
+    assert watch.waiting | watch.elsewhere == set()
+
+
+@each
+def test_a_step_of_a_search_never_waits_for_the_device(composition, monkeypatch):
+    monkeypatch.setattr("nmt.model.kernels.weights_once.autocast_dtype", lambda _: None)  # which knows no `meta`
+    model, batch = model_of(composition), batch_of(*FEW_WORDS)
+    values = model.begin(model.encode(batch.source, batch.source_lengths))
+    bound, state = map_tree(lambda leaf: leaf.detach().to("meta"), values)
+    hypotheses = map_tree(lambda leaf: leaf.repeat_interleave(3, 0), state)
+    words = torch.empty(6, dtype=torch.long, device="meta")
+    model = copy.deepcopy(model).to("meta")
+    with torch.no_grad(), Watch() as watch:
+        model.next(words, hypotheses, bound)
     assert watch.waiting | watch.elsewhere == set()
 
 

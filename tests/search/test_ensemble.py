@@ -5,8 +5,10 @@ import pytest
 import torch
 from compositions import composed
 from random_batches import batch_of, random_rows
+from stand_in_recorder import run_again
 
 from nmt.errors import ConfigurationError
+from nmt.model.kernels.graphed_step import GraphedModel
 from nmt.search.beam import beam_search
 from nmt.search.ensemble import Ensemble, Member
 from nmt.search.forced_decoding import force_decode
@@ -49,6 +51,18 @@ def forced(member):
 
 def search_all(model):
     return beam_search(model, BATCH.source, BATCH.source_lengths, SETTINGS)
+
+
+@pytest.mark.parametrize("average", ["probabilities", "logs"])
+def test_an_ensemble_translates_the_same_by_graphs(average):
+    ensemble = Ensemble([member(EIGHT[0]), member(EIGHT[4])], weights=[1, 3], average=average)
+    graphed = GraphedModel(ensemble, run_again)
+    for _ in range(2):
+        for plain, replayed in zip(search_all(ensemble), search_all(graphed), strict=True):
+            for one, other in zip(plain, replayed, strict=True):
+                assert other.words.tolist() == one.words.tolist()
+                assert other.score == pytest.approx(one.score)
+    assert any(graphed.graphs.values())
 
 
 @pytest.mark.parametrize("average", ["probabilities", "logs"])

@@ -22,6 +22,7 @@ from nmt.model.tree import Tree, leaves_of, map_tree
 MOST_GRAPHS = 256  # of different shapes; each keeps a copy of its inputs and outputs
 Tensors = Sequence[Tensor]
 Recording = tuple[Callable[[], None], Tensors]  # what replays a function, and the tensors that a replay fills
+Recorder = Callable[[Callable[[], Tensors]], Recording]
 
 
 class CudaRecorder:
@@ -49,7 +50,7 @@ class GraphedLoop:
         record: records a function.
     """
 
-    def __init__(self, record: Callable[[Callable[[], Tensors]], Recording]):
+    def __init__(self, record: Recorder):
         self.record = record
         self.graphs: dict[tuple, _Graph | None] = {}  # by shape; None: seen once
         self.gradients: dict[nn.Parameter, Tensor] = {}  # fixed memory, common to all graphs
