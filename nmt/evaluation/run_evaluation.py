@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError
@@ -25,6 +25,7 @@ from nmt.evaluation.test_set_scores import (
     score_translated_set,
 )
 from nmt.evaluation.translated_set import TranslatedSet, translate_test_set
+from nmt.runs.scoring import Scoring
 from nmt.runs.trained_model import TrainedRun
 from nmt.search.settings import EVALUATION_DEFAULTS, Search
 from nmt.system.files import check_writable
@@ -43,28 +44,14 @@ class Evaluation(NamedTuple):
     folder: Path
 
 
-def evaluate_run(folder: Path, config: DictConfig) -> None:
-    """Evaluate a run after training, and log BLEU and chrF.
-
-    Args:
-        folder: The run's folder.
-        config: The settings of the command: the search, the treatment of unknown words, the name of the test set, the
-            device.
-    """
-    keys = {"run": str(folder), "user_dir": config.user_dir, "unknown": config.score_unknown}
-    keys["device"] = _choose_device(config.trainer)
-    settings = OmegaConf.merge(load_defaults("evaluate"), OmegaConf.to_container(config.search, resolve=True), keys)
-    evaluation = evaluate(settings, [] if config.data.test is None else [f"data.test={config.data.test}"])
+def evaluate_run(folder: Path, scoring: Scoring) -> None:
+    """Evaluate a run after training, and log BLEU and chrF."""
+    keys = {"run": str(folder)} | {name: getattr(scoring, name) for name in ("user_dir", "unknown", "device")}
+    settings = OmegaConf.merge(load_defaults("evaluate"), scoring.search, keys)
+    evaluation = evaluate(settings, [] if scoring.test is None else [f"data.test={scoring.test}"])
     scores = evaluation.scores
     bleu, chrf = (scores["scores"][name]["score"] for name in ("bleu", "chrf"))
     log.info("%s: bleu %.2f, chrf %.2f, in %s/", scores["test"], bleu, chrf, evaluation.folder)
-
-
-def _choose_device(trainer: DictConfig) -> str:
-    """Return the device of the first rank."""
-    if trainer.accelerator == "cpu":
-        return "cpu"
-    return f"cuda:{trainer.devices[0]}" if isinstance(trainer.devices, ListConfig) else "auto"
 
 
 def evaluate(settings: DictConfig, data_overrides: list[str], *, heatmaps: int = 0) -> Evaluation:

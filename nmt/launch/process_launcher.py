@@ -19,7 +19,8 @@ from nmt.errors import ConfigurationError, UserError
 from nmt.launch.sweep import Sweep
 from nmt.report.render.paper_table import Entry, write_table
 from nmt.runs.folder import CHECKPOINTS, CONFIG
-from nmt.runs.job import IS_JOB, Job, config_dirs, read_search
+from nmt.runs.job import IS_JOB, Job, config_dirs
+from nmt.runs.scoring import read_scoring
 from nmt.system.safe_files import UnreadableError, read_yaml
 
 log = logging.getLogger(__name__)
@@ -83,9 +84,8 @@ class ProcessLauncher(Launcher):
 
     def _job(self, overrides: Sequence[str], config: DictConfig) -> Job:
         folder = (Path(str(config.hydra.sweep.dir)) / str(config.hydra.sweep.subdir)).absolute()
-        scored = (config.data.test, config.score_unknown, read_search(config)) if config.score_test else None
         restart = config.resume is False or _has_other_settings(folder, config)
-        return Job(tuple(overrides), folder, scored, restart, config_dirs(self.config.hydra))
+        return Job(tuple(overrides), folder, read_scoring(config), restart, config_dirs(self.config.hydra))
 
     def _check_folders(self, jobs: Sequence[Job]) -> None:
         folder, count = Counter(str(job.folder) for job in jobs).most_common(1)[0]

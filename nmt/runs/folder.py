@@ -12,7 +12,7 @@ A sweep's folder holds sweep.json and the folders of its jobs. Nothing here need
 import csv
 import logging
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -107,30 +107,6 @@ def strip_settings(evaluation: str) -> str:
     return evaluation.partition(",")[0]
 
 
-def is_scored(folder: Path, test: str | None, unknown: str, search: Mapping[str, Any] | None = None) -> bool:
-    """Return whether a run's best weights were scored on a test set, so that it need not be done again.
-
-    In TEST/ scores of an ensemble or of any search count, because earlier versions kept every search there. In
-    TEST,KEY=VALUE/ those of this search count. Scores of another text or of another counting of BLEU do not.
-    """
-    name = name_of_test(test)
-    return any(
-        _are_current(folder, evaluation, test, unknown, {} if evaluation == name else search or {})
-        for evaluation in list_evaluations(folder, name)
-    )
-
-
-def _are_current(folder: Path, evaluation: str, test: str | None, unknown: str, search: Mapping[str, Any]) -> bool:
-    try:
-        scores = read_json(inside(folder, f"{evaluation}/{SCORES}"))
-        is_other_text = changes_of_test(test, scores.get("data_overrides", []))
-        is_this_search = all(scores["search"].get(key) == value for key, value in search.items())
-        is_current = not _has_newer_weights(folder, scores.get("members"))
-        return scores["unknown"] == unknown and is_this_search and not is_other_text and is_current
-    except UNREADABLE:
-        return False
-
-
 def section_of_test(test: str | None) -> str:
     """Return the key of a test set's files."""
     return "data.valid" if name_of_test(test) == "valid" else f"data.tests.{test}"
@@ -143,16 +119,6 @@ def changes_of_test(test: str | None, data_overrides: Iterable[str]) -> list[str
     alignments = [f"{section}.alignments{part}" for part in ("", "_base", "_words")]
     given = read_leaves(data_overrides).items()
     return [format_argument(*one) for one in given if is_within(one[0], changing) and not is_within(one[0], alignments)]
-
-
-def _has_newer_weights(folder: Path, members: Any) -> bool:
-    """Return whether the scores are of other weights than best.ckpt, as far as both say which they are."""
-    if not (folder / CHECKPOINTS / BEST).is_file():
-        return False
-    match members, read_summary(folder).get("best"):
-        case [{"checkpoint": str(path), "step": int(step)}], {"checkpoint": str(best), "step": int(best_step)}:
-            return Path(best).name == BEST and (Path(path).name, step) != (BEST, best_step)
-    return False
 
 
 def restore_composition(folder: Path) -> None:

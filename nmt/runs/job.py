@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from nmt.config.explain import SHOW_TRACEBACK
 from nmt.config.installation import IS_INSTALLED, PACKAGE
 from nmt.config.overrides import quote_value
-from nmt.runs.folder import is_scored, read_summary
+from nmt.runs.folder import read_summary
+from nmt.runs.scoring import Scoring, is_scored
 
 TRAIN = ("-m", "nmt.cli.train") if IS_INSTALLED else (str(PACKAGE.parent / "train.py"),)
 SECONDS_TO_STOP = 60.0
@@ -31,14 +32,14 @@ class Job:
     Args:
         overrides: its overrides, as on the command line.
         folder: the run's folder.
-        scored: test set, treatment of unknown words and search to score it with; None: it is not scored.
+        scored: how it is scored after its training; None: it is not.
         restart: start it even if it is completed.
         config_dirs: folders of configurations that the user added (--config-dir).
     """
 
     overrides: tuple[str, ...]
     folder: Path
-    scored: tuple[str | None, str, Mapping[str, Any]] | None = None
+    scored: Scoring | None = None
     restart: bool = False
     config_dirs: tuple[str, ...] = ()
 
@@ -49,7 +50,7 @@ class Job:
     @property
     def is_completed(self) -> bool:
         """True if the run is trained, and scored if `scored` is set."""
-        return self.summary().get("status") == "completed" and (not self.scored or is_scored(self.folder, *self.scored))
+        return self.summary().get("status") == "completed" and (not self.scored or is_scored(self.folder, self.scored))
 
     @property
     def is_skipped(self) -> bool:
@@ -73,12 +74,6 @@ class Job:
             env=_environment() | dict(environment or {}),
             start_new_session=True,
         )
-
-
-def read_search(config: DictConfig) -> dict[str, Any]:
-    """Return the search of composed settings."""
-    search = OmegaConf.to_container(config.search, resolve=True)
-    return {key: value for key, value in search.items() if key != "_target_"}
 
 
 def config_dirs(hydra: DictConfig) -> tuple[str, ...]:

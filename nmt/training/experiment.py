@@ -34,10 +34,10 @@ from nmt.evaluation.test_set import read_test_set
 from nmt.model.kernels.graphed_loop import CudaRecorder, GraphedLoop
 from nmt.runs.checkpoint_file import load_checkpoint
 from nmt.runs.code_fingerprint import code_version
-from nmt.runs.folder import CONFIG, has_checkpoint, is_scored, restore_composition
-from nmt.runs.job import read_search
+from nmt.runs.folder import CONFIG, has_checkpoint, restore_composition
 from nmt.runs.provenance import git_commit, versions
 from nmt.runs.resume import CompletedAlreadyError, EarlierTraining, check_other_data, find_earlier_training
+from nmt.runs.scoring import Scoring, is_scored, read_scoring
 from nmt.runs.stored_overrides import find_typed
 from nmt.runs.trained_model import build_model, with_vocabulary_sizes
 from nmt.runs.training_folder import finish_putting_aside, lock_run_folder, put_aside, refuse_working_directory
@@ -99,7 +99,7 @@ def train(config: DictConfig) -> float | None:
             plan = resolve_run(config, folder)
         except CompletedAlreadyError as error:
             restore_composition(folder)  # which Hydra has overwritten
-            return score_completed(config, folder, error.summary)
+            return score_completed(folder, read_scoring(config), error.summary)
         with keep_summary(folder, plan.earlier, sweep) as summary:
             preflight(plan, summary)
             prepared = prepare(plan, summary, lock)
@@ -113,12 +113,11 @@ def resolve_run(config: DictConfig, folder: Path) -> RunPlan:
     return RunPlan(config, folder, read_overrides(), find_earlier_training(config, folder))
 
 
-def score_completed(config: DictConfig, folder: Path, summary: Mapping[str, Any]) -> float | None:
-    """Score a completed run if score_test=true and its scores are missing."""
+def score_completed(folder: Path, scoring: Scoring | None, summary: Mapping[str, Any]) -> float | None:
+    """Score a completed run if it is to be scored and its scores are missing."""
     log.info("completed already: %s (resume=false trains it again)", folder)
-    is_done = is_scored(folder, config.data.test, config.score_unknown, read_search(config))
-    if config.score_test and rank_zero_only.rank == 0 and not is_done:
-        evaluate_run(folder, config)
+    if scoring and rank_zero_only.rank == 0 and not is_scored(folder, scoring):
+        evaluate_run(folder, scoring)
     return _best_score(summary)
 
 
@@ -224,11 +223,11 @@ def finish(run: PreparedRun, summary: RunSummary) -> None:
     summary.entries["last"] = plan.earlier.metrics | summary.entries["last"]
     if trainer.is_global_zero:
         bleu = summary.entries["last"].get("valid/bleu")
-        is_scored_again = plan.config.score_test and plan.config.data.test is None
-        if bleu is not None and not is_scored_again:
+        scoring = read_scoring(plan.config)
+        if bleu is not None and not (scoring and scoring.test is None):  # or it would warn twice
             warn_of_low_bleu("valid", bleu)
-        if plan.config.score_test:
-            evaluate_run(plan.folder, plan.config)
+        if scoring:
+            evaluate_run(plan.folder, scoring)
         for logger in trainer.loggers:
             if isinstance(logger, WandbRun):
                 logger.end(plan.folder, summary.entries, run.data)

@@ -11,6 +11,7 @@ from nmt.config.schema import load_defaults
 from nmt.errors import ConfigurationError, NoFileError
 from nmt.evaluation import run_evaluation, test_set
 from nmt.evaluation.run_evaluation import Evaluation, evaluate, evaluate_run
+from nmt.runs.scoring import read_scoring
 
 
 @pytest.fixture
@@ -60,7 +61,8 @@ def test_missing_file_of_the_test_set_is_explained(settings, tmp_path, monkeypat
 
 
 def test_evaluation_after_training_uses_search_and_device_of_the_command(monkeypatch, caplog):
-    config = {"score_unknown": "keep", "search": {"beam": 10}, "data": {"test": "test_2016"}, "user_dir": None}
+    config = {"score_test": True, "score_unknown": "keep", "search": {"beam": 10}, "user_dir": None}
+    config["data"] = {"test": "test_2016"}
     config["trainer"] = {"accelerator": "auto", "devices": 1}
     scores = {"bleu": {"score": 39.027}, "chrf": {"score": 61.5}}
     calls = []
@@ -72,10 +74,11 @@ def test_evaluation_after_training_uses_search_and_device_of_the_command(monkeyp
 
     monkeypatch.setattr(run_evaluation, "evaluate", record_call)
     with caplog.at_level(logging.INFO):
-        evaluate_run("a/run", OmegaConf.create(config))
+        evaluate_run("a/run", read_scoring(OmegaConf.create(config)))
     changes = {"score_unknown": "copy", "data": {"test": None}}
     for trainer in ({"accelerator": "cpu", "devices": 2}, {"accelerator": "cuda", "devices": [3, 1]}):
-        evaluate_run("a/run", OmegaConf.create(config | changes | {"trainer": trainer}))
+        evaluate_run("a/run", read_scoring(OmegaConf.create(config | changes | {"trainer": trainer})))
+    assert read_scoring(OmegaConf.create(config | {"score_test": False})) is None
     assert calls == [
         ("a/run", "keep", 10, 1.0, "auto", ["data.test=test_2016"]),
         ("a/run", "copy", 10, 1.0, "cpu", []),

@@ -22,6 +22,7 @@ from nmt.launch.process_launcher import ProcessLauncher, _check_direction, _has_
 from nmt.launch.sweep import Sweep, _outcome, machine_shares, progress
 from nmt.runs.code_fingerprint import digest_of
 from nmt.runs.job import Job, end_process_group, stop
+from nmt.runs.scoring import Scoring
 
 
 def job_in(folder, status=None):
@@ -45,13 +46,13 @@ def test_a_job_is_completed_if_its_summary_says_so(tmp_path):
 
 def test_a_job_with_scoring_is_completed_when_its_scores_exist(tmp_path):
     (tmp_path / "summary.json").write_text('{"status": "completed"}')
-    job = Job((), tmp_path, scored=("test", "keep"))
+    job = Job((), tmp_path, scored=Scoring("test", "keep"))
     assert not job.is_completed
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "scores.json").write_text('{"unknown": "keep"}')
     assert job.is_completed
-    assert not Job((), tmp_path, scored=("test", "translate")).is_completed
-    assert not Job((), tmp_path, scored=("news", "keep")).is_completed
+    assert not Job((), tmp_path, scored=Scoring("test", "translate")).is_completed
+    assert not Job((), tmp_path, scored=Scoring("news", "keep")).is_completed
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_scores_of_the_best_weights_or_of_an_ensemble_count(tmp_path, members, i
     scores = {"unknown": "keep", "members": [{"checkpoint": name, "step": step} for name, step in members]}
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "scores.json").write_text(json.dumps(scores))
-    assert Job((), tmp_path, scored=("test", "keep")).is_completed == is_completed
+    assert Job((), tmp_path, scored=Scoring("test", "keep")).is_completed == is_completed
 
 
 def test_the_outcome_of_a_job_is_read_from_its_last_process(tmp_path):

@@ -9,7 +9,7 @@ from report.folders import evaluate, pairs, write_run
 from nmt.report.load.evaluated_runs import load_run
 from nmt.report.load.run_folder import read_run
 from nmt.report.render.paper_table import Entry, write_table
-from nmt.runs.folder import is_scored
+from nmt.runs.scoring import Scoring, is_scored
 
 TABLE = {"table": "table2", "title": "Alignment quality"}
 
@@ -38,25 +38,25 @@ def change_scores(folder, test="test", **stored):
 )
 def test_scores_of_another_text_are_not_those_of_the_test_set(tmp_path, override, counts):
     folder = change_scores(write_run(tmp_path / "run"), data_overrides=[override])
-    assert is_scored(folder, "test", "keep") == counts
+    assert is_scored(folder, Scoring("test", "keep")) == counts
 
 
 def test_another_validation_text_is_not_the_validation_set(tmp_path):
     folder = write_run(tmp_path / "run", test="valid")
-    assert is_scored(folder, None, "keep")
-    assert not is_scored(change_scores(folder, "valid", data_overrides=["data.valid.count=10"]), None, "keep")
+    assert is_scored(folder, Scoring(None, "keep"))
+    assert not is_scored(change_scores(folder, "valid", data_overrides=["data.valid.count=10"]), Scoring(None, "keep"))
 
 
 def test_scores_of_another_search_are_not_replaced(tmp_path):
-    assert is_scored(change_scores(write_run(tmp_path / "run"), search={"beam": 10}), "test", "keep")
+    assert is_scored(change_scores(write_run(tmp_path / "run"), search={"beam": 10}), Scoring("test", "keep"))
 
 
 @pytest.mark.parametrize(("beam", "counts"), [(10, True), (12, False)])
 def test_scores_of_another_setting_count_if_the_command_has_it(tmp_path, beam, counts):
     folder = change_scores(write_run(tmp_path / "run", test="test,beam=10"), "test,beam=10", search={"beam": 10})
-    assert is_scored(folder, "test", "keep", {"beam": beam}) == counts
-    assert not is_scored(folder, "test", "copy", {"beam": beam})
-    assert not is_scored(folder, "tes", "keep", {"beam": beam})
+    assert is_scored(folder, Scoring("test", "keep", {"beam": beam})) == counts
+    assert not is_scored(folder, Scoring("test", "copy", {"beam": beam}))
+    assert not is_scored(folder, Scoring("tes", "keep", {"beam": beam}))
 
 
 def test_another_text_under_the_name_of_a_test_set_of_the_settings_is_noted(tmp_path):

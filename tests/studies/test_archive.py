@@ -18,6 +18,7 @@ from nmt.report.load.evaluated_runs import load_evaluation
 from nmt.report.load.run_folder import find_runs
 from nmt.runs.job import Job
 from nmt.runs.resume import CompletedAlreadyError, find_earlier_training
+from nmt.runs.scoring import Scoring
 from nmt.runs.trained_model import TrainedRun
 from nmt.runs.training_folder import put_aside
 from nmt.system.safe_files import UnreadableError
@@ -149,7 +150,7 @@ def test_a_sweep_skips_restored_runs(sweep):
     keep(sweep)
     shutil.rmtree(sweep)
     restore(sweep)
-    jobs = {name: Job((), sweep / name, scored=("news", "keep")).is_completed for name in "abcd"}
+    jobs = {name: Job((), sweep / name, scored=Scoring("news", "keep")).is_completed for name in "abcd"}
     assert jobs == {"a": True, "b": True, "c": False, "d": False}
 
 
