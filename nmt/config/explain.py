@@ -29,6 +29,7 @@ from nmt.config.chosen_files import name_file
 from nmt.config.diff import flatten_settings
 from nmt.config.overrides import MULTIRUN, explain_split_argument, quote_value
 from nmt.config.schema import is_group, list_choices
+from nmt.config.user_dir import list_conf_dirs
 from nmt.errors import UserError, did_you_mean, first_line, locate_error
 
 HYDRA_PLUGINS = {  # packages with launchers and sweepers, and the extras that install them
@@ -170,6 +171,7 @@ def _unknown_key(error: OmegaConfBaseException, _: re.Match) -> str:
         fix = f"{section.replace('.', '/')}={'|'.join(options)}" + (f"; or, {for_all}" if is_sweep else "")
         return f"{key}: {section} is not chosen. Fix: {fix}"
     hint = did_you_mean(str(error.key), known) or _find_deeper(str(error.key), error.parent_node)
+    hint = hint or _find_in_choices(str(error.key), section.replace(".", "/"))
     takes_more = not str(error.parent_node.get("_target_", "nmt.")).startswith("nmt.")  # keys that conf/ does not list
     if not hint and (takes_more or section in ("callbacks", "logger")):
         hint = f" (a new one is added by a +: +{key})"
@@ -186,6 +188,13 @@ def _find_deeper(name: str, node: DictConfig) -> str:
     leaves = " ".join(flatten_settings(OmegaConf.to_container(node)))
     keys = list(dict.fromkeys(re.findall(rf"(?<!\S)\S+?\.{re.escape(name)}(?![^\s.])", leaves)))
     return f" (did you mean {' or '.join(keys[:3])}?)" if keys else ""
+
+
+def _find_in_choices(name: str, group: str) -> str:
+    """Name the choices of a group whose files have this key."""
+    files = [file for folder in list_conf_dirs() if group for file in folder.glob(f"{group}/[!_]*.yaml")]
+    having = sorted({f"{group}={file.stem}" for file in files if name in OmegaConf.load(file)})
+    return f" ({' or '.join(having)} has it)" if having else ""
 
 
 def _broken_yaml(error: MarkedYAMLError, _: re.Match) -> str:

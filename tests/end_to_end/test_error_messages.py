@@ -23,6 +23,7 @@ MISTAKES = {
     "attention=adittive": r"attention=adittive: no such choice \(did you mean additive\?\). Fix: choose additive,",
     "attenton=dot": r"attenton: no such key \(did you mean attention\?\); there are size, data",
     "attention.foo=1": "attention.foo: no such key; attention has context_size, window, history",
+    "encoder.reverse=true": r"encoder.reverse: no such key \(encoder=lstm has it\); encoder has word_size",
     "-m attention=dot,additive seed.foo=1": "seed.foo: (?!.*swept)",
     "-m hydra/launcher=submitit_slurm hydra.launcher.timeout=3": r"hydra.launcher.timeout: no such key \(did you",
     "-m attention=dot,additive trainer.max_epoch=1": "trainer.max_epoch: no such key (?!.*swept)",
