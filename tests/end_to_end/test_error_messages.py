@@ -23,7 +23,6 @@ MISTAKES = {
     "attention=adittive": r"attention=adittive: no such choice \(did you mean additive\?\). Fix: choose additive,",
     "attenton=dot": r"attenton: no such key \(did you mean attention\?\); there are size, data",
     "attention.foo=1": "attention.foo: no such key; attention has context_size, window, history",
-    "encoder.reverse=true": r"encoder.reverse: no such key \(encoder=lstm has it\); encoder has word_size",
     "-m attention=dot,additive seed.foo=1": "seed.foo: (?!.*swept)",
     "-m hydra/launcher=submitit_slurm hydra.launcher.timeout=3": r"hydra.launcher.timeout: no such key \(did you",
     "-m attention=dot,additive trainer.max_epoch=1": "trainer.max_epoch: no such key (?!.*swept)",
@@ -163,7 +162,7 @@ MISTAKES = {
     r"model has no such parameter \(did you mean decoder.memory",
     "decoder=feedback memory=buffer pretraining={without:[memory]} fresh=decoder.memory.*": "fresh=decoder.memory..: "
     r"must be a list, such as \[decoder.memory.\*\]; the default is \[\]$",
-    "encoder.reverse=true": "encoder.reverse: no such key",
+    "encoder.reverse=true": r"encoder.reverse: no such key \(encoder=lstm has it\); encoder has word_size",
     "experiment=luong2015/base_reverse encoder=bilstm": "encoder.reverse=true: this encoder reads both ways. Fix: ",
     "decoder=feedback memory=buffer pretraining={without:[memory]}": "pretraining: lacks decoder.memory.perturbation, ",
     "data=multi30k data.source.language=cz": "data.source.language=cz: is the code of a country, not of .* Fix: "
