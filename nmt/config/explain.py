@@ -11,6 +11,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -193,8 +194,11 @@ def _find_deeper(name: str, node: DictConfig) -> str:
 def _find_in_choices(name: str, group: str) -> str:
     """Name the choices of a group whose files have this key."""
     files = [file for folder in list_conf_dirs() if group for file in folder.glob(f"{group}/[!_]*.yaml")]
-    having = sorted({f"{group}={file.stem}" for file in files if name in OmegaConf.load(file)})
-    return f" ({' or '.join(having)} has it)" if having else ""
+    having = set()
+    for file in files:
+        with suppress(MarkedYAMLError):  # a file that is not chosen may be half written
+            having |= {f"{group}={file.stem}"} if name in OmegaConf.load(file) else set()
+    return f" ({' or '.join(sorted(having))} has it)" if having else ""
 
 
 def _broken_yaml(error: MarkedYAMLError, _: re.Match) -> str:

@@ -22,7 +22,7 @@ from nmt.errors import ConfigurationError, did_you_mean
 
 ANY_KIND = ("trainer.devices", "deterministic", "trainer.deterministic")  # Lightning takes words for them too
 FRACTIONS = ("trainer.limit_", "trainer.overfit_batches")  # a number of batches, or a fraction of all
-RATES = ("dropout", "multi_avg_fn.decay")  # the ends of their keys
+RATES = ("dropout", "multi_avg_fn.decay", "label_smoothing")  # the ends of their keys
 CLOSED_SECTIONS = ("size", "loss", "finite", "search", "vectors")  # only the keys of the defaults are read
 PRETRAINING = {
     "experiment": "the name of an experiment",

@@ -24,7 +24,7 @@ from nmt.system.files import cache_folder, to_path
 
 log = logging.getLogger(__name__)
 
-NAMES_OF_A_RUN = (  # files and folders in its folder, so that no test set has their names
+NAMES_OF_A_RUN = (  # files and folders in its folder, beside earlier.N, so that no test set has their names
     "checkpoints", "wandb", "tensorboard", "metrics.csv", "summary.json", "sweep.json", "train.log", "output.log",
     "valid_samples.json", "word_table.tsv.gz", "candidates.npz", "model.safetensors", "config.json", "README.md",
     "unusual_steps.jsonl", "multirun.yaml", *TOKENIZERS,
@@ -138,7 +138,8 @@ class TranslationData(LightningDataModule):
         """Return the name and the pairs of a test set; `valid` is one too, and `data.test` the default."""
         name = str(name or self.test or "valid")
         # because a stored run must not name other places to write to; after a comma come settings of an evaluation
-        if name in NAMES_OF_A_RUN or name.startswith(".") or set(name) & set("/\\,") or not name.isprintable():
+        is_taken = name in NAMES_OF_A_RUN or Path(name).stem == "earlier"
+        if is_taken or name.startswith(".") or set(name) & set("/\\,") or not name.isprintable():
             raise ConfigurationError(
                 f"data.test={name!r}: not a valid name for a folder of the run. Fix: use letters and digits"
             )

@@ -12,6 +12,7 @@ import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from nmt.errors import ConfigurationError, DataError, did_you_mean, first_line
+from nmt.system.files import to_path
 from nmt.system.hub import download, is_hub_name
 
 log = logging.getLogger(__name__)
@@ -164,7 +165,7 @@ def read_vocabularies(run: Path) -> tuple[Vocabulary, Vocabulary]:
     """
     if is_hub_name(str(run)):
         run = download(str(run), dict.fromkeys(TOKENIZERS, TOKENIZER_BYTES), TOKENIZERS)
-    folder = run
+    folder = run = to_path(str(run))
     if run.is_file():
         folder = run.parent.parent if run.parent.name == "checkpoints" else run.parent
     files = [folder / name for name in TOKENIZERS]

@@ -1,6 +1,6 @@
 """Trees of tensors: a tensor, or a (named) tuple of trees. States are trees."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import Tensor
@@ -21,6 +21,12 @@ def leaves_of(tree: Tree) -> list[Tensor]:
     if isinstance(tree, Tensor):
         return [tree]
     return [leaf for branch in tree for leaf in leaves_of(branch)]
+
+
+def with_leaves(tree: Tree, leaves: Iterable[Tensor]) -> Tree:
+    """Return a tree of this structure with other tensors, in the order of `leaves_of`."""
+    remaining = iter(leaves)
+    return map_tree(lambda _: next(remaining), tree)
 
 
 def repeat_per_hypothesis(bound: Tree, hypotheses: int) -> Tree:

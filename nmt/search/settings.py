@@ -30,7 +30,7 @@ RANGES = {  # the least and the greatest value
     "no_repeat_ngram": (0, inf),
     "temperature": (1e-3, 1000),  # logits divided by less can be infinite
     "top_k": (0, inf),
-    "seed": (0, 2**63 - 1),
+    "seed": (0, 2**62),  # each batch has the next one
 }
 
 
@@ -123,5 +123,5 @@ class Search:
             lengths: Their lengths as the encoder reads them.
         """
         longest = (self.longest_ratio * lengths + self.longest_extra).long().clamp(min=1)
-        shortest = torch.minimum((self.shortest_ratio * words).ceil().long(), longest - 1)
+        shortest = torch.minimum((self.shortest_ratio * words).ceil(), longest - 1).long()
         return shortest, longest

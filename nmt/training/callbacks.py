@@ -157,10 +157,7 @@ class LearningRate(Callback):
 
 
 class Progress(Callback):
-    """Log a line every `seconds` where no terminal shows a progress bar, and a line after each validation."""
-
-    def __init__(self, seconds: float = 30.0):
-        self.seconds = seconds
+    """Log a line every 30 seconds where no terminal shows a progress bar, and a line after each validation."""
 
     def on_train_start(self, trainer: Trainer, pl_module: TrainingModule) -> None:
         """Start the clock."""
@@ -170,7 +167,7 @@ class Progress(Callback):
         self, trainer: Trainer, pl_module: TrainingModule, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
         """Log a line if it is time."""
-        if trainer.progress_bar_callback is None and time.perf_counter() - self.logged > self.seconds:
+        if trainer.progress_bar_callback is None and time.perf_counter() - self.logged > 30:
             self._log(trainer, f"batch {batch_idx + 1} of {trainer.num_training_batches}", ("train/loss",))
 
     def on_validation_end(self, trainer: Trainer, pl_module: TrainingModule) -> None:

@@ -26,11 +26,8 @@ def clip_values(parameters: Iterable[nn.Parameter], most: float) -> None:
 
 def _gradient_values(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
     """Return the gradients; of a sparse one its rows, each once."""
-    values = []
-    for parameter in parameters:
-        if parameter.grad is not None and parameter.grad.is_sparse:
+    given = [parameter for parameter in parameters if parameter.grad is not None]
+    for parameter in given:
+        if parameter.grad.is_sparse:
             parameter.grad = parameter.grad.coalesce()
-            values.append(parameter.grad.values())
-        elif parameter.grad is not None:
-            values.append(parameter.grad)
-    return values
+    return [one.grad.values() if one.grad.is_sparse else one.grad for one in given]

@@ -27,7 +27,6 @@ class CsvLogger(Logger):
     name = version = ""  # because the run's folder has both
 
     def __init__(self, path: str):
-        super().__init__()
         self.path = Path(path)
         self.columns: list[str] = []  # none: the file is not written yet
         self.size = 0  # of the file, as this process wrote it

@@ -3,11 +3,11 @@
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hydra.utils
 from hydra.core.hydra_config import HydraConfig
@@ -62,8 +62,7 @@ from nmt.training.wandb_run import WandbRun
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class RunPlan:
+class RunPlan(NamedTuple):
     """The training that a command starts; `config` stays as it was composed."""
 
     config: DictConfig
@@ -72,8 +71,7 @@ class RunPlan:
     earlier: EarlierTraining
 
 
-@dataclass(frozen=True)
-class PreparedRun:
+class PreparedRun(NamedTuple):
     """A planned run with everything that `fit` needs."""
 
     plan: RunPlan
@@ -84,11 +82,7 @@ class PreparedRun:
 
 
 def train(config: DictConfig) -> float | None:
-    """Train with the composed configuration.
-
-    Returns:
-        The best validation score, for sweepers.
-    """
+    """Train with the composed configuration; return the best validation score, for sweepers."""
     hydra_config = HydraConfig.get()
     folder = Path(hydra_config.runtime.output_dir)
     sweep = Path(hydra_config.sweep.dir).absolute() if hydra_config.mode == RunMode.MULTIRUN else None
@@ -105,7 +99,7 @@ def train(config: DictConfig) -> float | None:
             prepared = prepare(plan, summary, lock)
             fit(prepared, summary)
             finish(prepared, summary)
-    return _best_score(summary.entries)
+    return summary.entries.get("best", {}).get("score")
 
 
 def resolve_run(config: DictConfig, folder: Path) -> RunPlan:
@@ -118,10 +112,6 @@ def score_completed(folder: Path, scoring: Scoring | None, summary: Mapping[str,
     log.info("completed already: %s (resume=false trains it again)", folder)
     if scoring and rank_zero_only.rank == 0 and not is_scored(folder, scoring):
         evaluate_run(folder, scoring)
-    return _best_score(summary)
-
-
-def _best_score(summary: Mapping[str, Any]) -> float | None:
     return summary.get("best", {}).get("score")
 
 
@@ -189,11 +179,14 @@ def make_data(plan: RunPlan) -> TranslationData:
 def fit(run: PreparedRun, summary: RunSummary) -> None:
     """Train until Lightning stops; a command that leaves nothing to train is an error."""
     config, trainer, checkpoint = run.plan.config, run.trainer, run.plan.earlier.checkpoint
+    started = time.perf_counter()
     try:
         with explain_fit_errors(trainer, run.module):
             trainer.fit(run.module, run.data, ckpt_path=checkpoint, weights_only=True)
     finally:
         stop_watching_ranks()
+        seconds = run.plan.earlier.seconds + time.perf_counter() - started
+        summary.entries["train_seconds"] = round(seconds, 1)
         # after training, because Lightning's launcher shares out the threads among ranks
         hardware = describe_hardware(trainer.strategy.root_device)
         summary.entries["machine"] = hardware | {"ranks": trainer.world_size}

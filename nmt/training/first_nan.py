@@ -31,5 +31,4 @@ class _RaiseOnNan(TorchFunctionMode):
 
 
 def _has_nan(values: Any) -> bool:
-    tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
-    return any(bool(tensor.isnan().any()) for tensor in tensors)
+    return any(isinstance(leaf, torch.Tensor) and bool(leaf.isnan().any()) for leaf in tree_leaves(values))

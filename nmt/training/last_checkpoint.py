@@ -45,8 +45,7 @@ class LastCheckpoint(Checkpoint):
         self.started = self.saved = time.monotonic()
         self.saved_step = trainer.global_step
         if self.step_limit is not None:
-            lightning.replace_step_limit(trainer, self.step_limit)
-            self.step_limit = None
+            trainer.fit_loop.epoch_loop.max_steps = self.step_limit
         trainer.should_stop = self.stops_with_step = self.had_stopped_early
         self.requests.listen()
 
@@ -70,8 +69,8 @@ class LastCheckpoint(Checkpoint):
             del self.requests.pending[:count]
 
     def on_validation_start(self, trainer: Trainer, pl_module: TrainingModule) -> None:
-        """Forget the batches of an interrupted validation."""
-        lightning.forget_interrupted_validation(trainer)
+        """Take the batches of an interrupted validation off the loop's total."""
+        trainer.fit_loop.epoch_loop.val_loop.batch_progress.total.reset_on_restart()
 
     def on_validation_batch_end(self, trainer: Trainer, pl_module: TrainingModule, *_: Any) -> None:
         """Save on request and stop; a resumed run repeats the validation. Not where training ends anyway."""
@@ -110,7 +109,7 @@ class LastCheckpoint(Checkpoint):
         seconds = self.seconds_before + time.monotonic() - self.started
         checkpoint["progress"] = {"seconds": seconds, "metrics": self.metrics_before | metrics}
         checkpoint["ended"] = lightning.stops_early(trainer)
-        for logger in _csv_loggers(trainer):
+        for logger in (one for one in trainer.loggers if isinstance(one, CsvLogger)):
             checkpoint |= logger.count(lightning.logged_steps(checkpoint))
         if lightning.is_within_validation(trainer):
             lightning.repeat_validation_on_resume(checkpoint)
@@ -120,7 +119,7 @@ class LastCheckpoint(Checkpoint):
         progress = checkpoint["progress"]
         self.metrics_before = progress["metrics"]
         if lightning.epoch_is_finished(checkpoint):  # or Lightning, counting steps, would take the epoch for begun
-            self.step_limit = lightning.replace_step_limit(trainer, -1)
+            self.step_limit, trainer.fit_loop.epoch_loop.max_steps = trainer.max_steps, -1
         for callback in trainer.early_stopping_callbacks:  # or Lightning would restore the former patience
             checkpoint["callbacks"].get(callback.state_key, {})["patience"] = callback.patience
         folder = Path(trainer.ckpt_path).resolve().parent  # Lightning resolves links too
@@ -133,7 +132,7 @@ class LastCheckpoint(Checkpoint):
             same_limits = not find_changes(checkpoint["nmt"]["config"], pl_module.record["config"])
             self.had_stopped_early = checkpoint.get("ended", False) and same_limits
             step, rows = lightning.logged_steps(checkpoint), checkpoint.get("rows", 0)  # no rows without metrics.csv
-            for logger in _csv_loggers(trainer):
+            for logger in (one for one in trainer.loggers if isinstance(one, CsvLogger)):
                 logger.keep_until(step, validations=checkpoint.get("validations"), count=rows)
 
     def _is_due(self, trainer: Trainer) -> bool:
@@ -161,7 +160,3 @@ def _is_final_validation(trainer: Trainer) -> bool:
     is_scheduled = lightning.validates_after_this_batch(trainer)
     trainer.should_stop = True
     return not is_scheduled
-
-
-def _csv_loggers(trainer: Trainer) -> list[CsvLogger]:
-    return [logger for logger in trainer.loggers if isinstance(logger, CsvLogger)]

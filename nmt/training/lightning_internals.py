@@ -15,8 +15,6 @@ from pytorch_lightning.loggers import WandbLogger
 
 from nmt.errors import UserError
 
-CHECKPOINT_PATHS = ("dirpath", "best_model_path", "kth_best_model_path", "last_model_path")  # of a ModelCheckpoint
-
 
 def validates_after_this_batch(trainer: Trainer) -> bool:
     """Return whether a validation follows the current batch of training."""
@@ -53,18 +51,6 @@ def is_within_validation(trainer: Trainer) -> bool:
     """Return whether a batch of a validation is in progress."""
     counts = trainer.fit_loop.epoch_loop.val_loop.batch_progress.current
     return trainer.validating and counts.ready > counts.completed
-
-
-def replace_step_limit(trainer: Trainer, steps: int) -> int:
-    """Set trainer.max_steps inside the loop and return the limit before."""
-    loop = trainer.fit_loop.epoch_loop
-    before, loop.max_steps = loop.max_steps, steps
-    return before
-
-
-def forget_interrupted_validation(trainer: Trainer) -> None:
-    """Take the batches of an interrupted validation off the loop's total."""
-    trainer.fit_loop.epoch_loop.val_loop.batch_progress.total.reset_on_restart()
 
 
 def count_epoch_as_unfinished(trainer: Trainer) -> None:
@@ -114,7 +100,7 @@ def move_checkpoint_paths(checkpoint: dict[str, Any], folder: Path, folders: Map
     for callback, state in checkpoint["callbacks"].items():
         target = Path(folders.get(callback, folder))
         if before := state.get("dirpath"):
-            state |= {key: move(state[key]) for key in CHECKPOINT_PATHS if state[key]}
+            state |= {key: move(path) for key, path in state.items() if key.endswith("path") and path}
             state["best_k_models"] = {move(path): score for path, score in state["best_k_models"].items()}
 
 

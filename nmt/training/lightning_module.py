@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytorch_lightning
 import torch
@@ -23,19 +23,11 @@ from nmt.training.clipping import clip_norm, clip_values
 from nmt.training.distributed import gather_from_ranks, sum_over_ranks
 from nmt.training.first_nan import find_first_nan
 from nmt.training.lightning_internals import accumulates_gradients
-from nmt.training.nonfinite_guard import NeverFiniteError, NonfiniteGuard
-from nmt.training.resume_optimizer import apply_settings, changed_settings
+from nmt.training.nonfinite_guard import NonfiniteGuard
+from nmt.training.resume_optimizer import apply_settings, changed_settings, without_settings
 
 LOSSES = ("train/loss", "train/penalty")  # per target piece; models without a penalty have only the first
 SCORES = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max"}  # of a validation, and what is better
-
-
-class UnreadStep(NamedTuple):
-    """A step that the guard has not checked yet."""
-
-    read: Callable[[], list[float]]  # returns objective, gradient norm, and what a piece has of LOSSES
-    number: int
-    batches: list[Batch]
 
 
 class TrainingModule(pytorch_lightning.LightningModule):
@@ -76,7 +68,7 @@ class TrainingModule(pytorch_lightning.LightningModule):
         self.batches: list[Batch] = []  # of the current step
         self.step_totals: Tensor  # objective, pieces and LOSSES of the current step, on this rank
         self.losses: list[float] = []  # LOSSES of the last step that was read, over all ranks
-        self.unread: UnreadStep | None = None
+        self.unread: Callable[[], bool] | None = None  # lets the guard check the last step
         self.gradient_norm: Tensor | None = None  # of the last step, before clipping
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -112,11 +104,9 @@ class TrainingModule(pytorch_lightning.LightningModule):
         """Score a batch of references, and translate its sources."""
         self.totals += perplexity.compute_totals(self.model, batch, self.reference_words)
         if not self.trainer.sanity_checking and len(batch.target_words):
-            lists = beam_search(
-                self.model, batch.source, batch.source_lengths, self.validation_search, candidates=self.candidates
-            )
-            best = (hypotheses[0] for hypotheses in lists)
-            self.translated.update(zip(batch.sentences.tolist(), best, strict=True))
+            source = batch.source, batch.source_lengths
+            lists = beam_search(self.model, *source, self.validation_search, candidates=self.candidates)
+            self.translated |= zip(batch.sentences.tolist(), (best for best, *_ in lists), strict=True)
 
     def on_validation_epoch_end(self) -> None:
         """Log loss, perplexity and BLEU over all ranks' sentences."""
@@ -158,27 +148,26 @@ class TrainingModule(pytorch_lightning.LightningModule):
         To read a number is to wait for a GPU. So a fused optimizer decides there, and the guard checks the step when
         the next one is made.
         """
-        step = UnreadStep(copy_to_cpu(values), self.trainer.global_step, self.batches)
+        check = partial(self._is_allowed, copy_to_cpu(values), self.trainer.global_step, self.batches)
         # fused optimizers read found_inf, for the loss scaling of fp16
         if self.device.type == "cuda" and getattr(optimizer, "_step_supports_amp_scaling", False):
             optimizer.found_inf = (~values[:2].isfinite()).any().float()
             self.read_last_step()
-            self.unread = step
-        elif not self._is_allowed(step):
+            self.unread = check
+        elif not check():
             optimizer.zero_grad(set_to_none=True)
 
     def read_last_step(self) -> None:
         """Let the guard check the last step, if it has not done so yet."""
-        step, self.unread = self.unread, None
-        if step is not None:
-            self._is_allowed(step)
+        check, self.unread = self.unread, None
+        if check is not None:
+            check()
 
-    def _is_allowed(self, step: UnreadStep) -> bool:
-        loss, norm, *self.losses = step.read()
-        try:
-            return self.guard.allows(loss, norm, step.number, partial(_find_sentences, step.batches))
-        except NeverFiniteError as error:
-            raise UserError(f"{error}. {self._explain_nan(step.batches[0])}") from error
+    def _is_allowed(self, read: Callable[[], list[float]], step: int, batches: list[Batch]) -> bool:
+        """Ask the guard; `read` returns objective, gradient norm, and what a piece has of LOSSES."""
+        loss, norm, *self.losses = read()
+        find, explain = (lambda: _find_sentences(batches)), (lambda: self._explain_nan(batches[0]))
+        return self.guard.allows(loss, norm, step, find, explain)
 
     def _explain_nan(self, batch: Batch) -> str:
         """Name the weight that is NaN, or the line that makes the first NaN of a loss."""
@@ -215,6 +204,8 @@ class TrainingModule(pytorch_lightning.LightningModule):
         settings = checkpoint["nmt"]["config"], self.record["config"]
         self.changed_settings = changed_settings(self.trainer.ckpt_path, *settings)
         self.had_schedule = bool(checkpoint["lr_schedulers"])
+        if "schedule" in self.changed_settings:  # or torch would restore its former settings
+            checkpoint["lr_schedulers"] = [without_settings(state) for state in checkpoint["lr_schedulers"]]
         self.guard.load_state_dict(checkpoint["guard"])
 
     def on_train_start(self) -> None:

@@ -21,10 +21,6 @@ FEWEST = 20  # norms before any can be called unusual
 LOGGED = 3  # spikes in the log; where nearly all is learned, any rare batch is one, so the rest go to the file alone
 
 
-class NeverFiniteError(UserError):
-    """The loss or its gradient was NaN or infinite in every step, with the initial weights."""
-
-
 class NonfiniteGuard:
     """Decide for each step whether the optimizer may take it.
 
@@ -43,14 +39,13 @@ class NonfiniteGuard:
         self.skipped = self.in_a_row = self.spikes = 0
         self.norms: deque[float] = deque(maxlen=WINDOW)
 
-    def allows(self, loss: float, norm: float, step: int, find_sentences: Callable[[], list[int]]) -> bool:
+    def allows(
+        self, loss: float, norm: float, step: int, find_sentences: Callable[[], list[int]], explain: Callable[[], str]
+    ) -> bool:
         """Return whether the step may be taken, and report what is unusual.
 
         Loss and norm are those of all ranks, before clipping. So all ranks call `find_sentences` for the same steps.
-
-        Raises:
-            NeverFiniteError: too many steps in a row were skipped, and none was taken before.
-            UserError: too many steps in a row were skipped.
+        `explain` names a cause if too many steps in a row are skipped, and none was taken before.
         """
         if math.isfinite(loss) and math.isfinite(norm):
             self.in_a_row = 0
@@ -65,9 +60,9 @@ class NonfiniteGuard:
         if self.in_a_row < self.most_in_a_row:
             return False
         if not self.norms:
-            raise NeverFiniteError(
+            raise UserError(
                 f"the loss or its gradient was NaN or infinite in all {self.in_a_row} steps, so optimizer.lr is not "
-                "the cause"
+                f"the cause. {explain()}"
             )
         raise UserError(
             f"the loss or its gradient was NaN or infinite in {self.in_a_row} steps in a row, up to step {step}. "
@@ -84,8 +79,7 @@ class NonfiniteGuard:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint stores."""
-        counts = {name: getattr(self, name) for name in ("skipped", "in_a_row", "spikes")}
-        return counts | {"norms": list(self.norms)}
+        return {"skipped": self.skipped, "in_a_row": self.in_a_row, "spikes": self.spikes, "norms": list(self.norms)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what a checkpoint stores."""

@@ -59,7 +59,8 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
     """
     for group in ("callbacks", "logger"):
         _check_targets(group, config[group])
-    _check_loss(**config.loss)
+    if config.loss.normalize not in ("words", "sentences", "sum"):
+        raise ConfigurationError(f"loss.normalize={config.loss.normalize}: choose words, sentences or sum")
     NonfiniteGuard(path="", **config.finite)  # which refuses wrong settings
     check_unknown(config.score_unknown, "score_unknown")
     _check_callbacks(config.callbacks)
@@ -85,13 +86,6 @@ def check_settings(config: DictConfig, overrides: Sequence[str], checkpoint: str
         folder = Path(config.pretraining_folder)
         # because the run will leave a note there
         check_writable(folder, f"pretraining_folder={folder}", ". Fix: pretraining_folder=FOLDER")
-
-
-def _check_loss(label_smoothing: float, normalize: str) -> None:
-    if normalize not in ("words", "sentences", "sum"):
-        raise ConfigurationError(f"loss.normalize={normalize}: choose words, sentences or sum")
-    if not 0 <= label_smoothing < 1:
-        raise ConfigurationError(f"loss.label_smoothing={label_smoothing}: must be at least 0, and below 1")
 
 
 def list_places(config: DictConfig) -> list[Place]:

@@ -40,11 +40,7 @@ def identify_vectors(files: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 def fill_embeddings(files: Mapping[str, str | None], model: Translator, languages: Sides) -> dict[str, dict[str, Any]]:
-    """Copy the vectors of `files`, by side, into the model's embeddings.
-
-    Returns:
-        What the run's summary says of them, by side.
-    """
+    """Copy the vectors of `files` into the model's embeddings; return what the run's summary says, by side."""
     about = {}
     for side, file in _list_given(files):
         vocabulary = getattr(languages, side).vocabulary

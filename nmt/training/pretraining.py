@@ -40,10 +40,7 @@ NOT_INHERITED += ("ckpt_path", "resume", "score_test", "score_unknown")
 
 
 def pretrained(pretraining: DictConfig, overrides: Sequence[str]) -> Path:
-    """Return the folder of the completed stage that `pretraining` describes, after training it if need be.
-
-    The stage inherits the overrides of the run.
-    """
+    """Return the folder of the completed stage that `pretraining` describes, after training it if need be."""
     inherited = stage_overrides(pretraining, overrides)
     folder = stage_folder(hydra.compose("config", overrides=inherited), inherited)
     stage = Job(inherited, folder, config_dirs=config_dirs(HydraConfig.get()))
@@ -87,10 +84,7 @@ def stage_folder(config: DictConfig, overrides: Sequence[str], data: Translation
 
 
 def offer_as_stage(folder: Path, stage: Path) -> None:
-    """Leave a note that the run in `folder`, once completed, serves as the stage with the folder `stage`.
-
-    The note of a run that serves already is kept.
-    """
+    """Leave a note that the run in `folder`, once completed, serves as this stage, unless another serves already."""
     if folder.absolute() != stage and _offered_run(stage) is None:
         stage.parent.mkdir(parents=True, exist_ok=True)
         write_text(_note(stage), str(folder.absolute()))
@@ -163,9 +157,9 @@ def _check_without(
 def fingerprint(config: DictConfig, overrides: Sequence[str], data: TranslationData | None = None) -> str:
     """Return a digest of everything that decides a run's weights; its data are prepared if they are not given."""
     config = with_vocabulary_sizes(config, 0, 0)  # follow from the data
-    settings: dict[str, Any] = {key: _plain(config[key]) for key in DECISIVE}
+    settings: dict[str, Any] = {key: config[key] for key in DECISIVE}
     settings["callbacks"] = OmegaConf.to_container(config.callbacks)  # unresolved, because they name the run's folder
-    settings |= {f"data.{key}": _plain(config.data[key]) for key in DECISIVE_DATA}
+    settings |= {f"data.{key}": config.data[key] for key in DECISIVE_DATA}
     data = data or hydra.utils.instantiate(config.data)
     settings |= {"data": data.prepare().training_identity, "links": data.links_identity()}
     settings["vectors"] = identify_vectors(config.vectors)
@@ -173,12 +167,8 @@ def fingerprint(config: DictConfig, overrides: Sequence[str], data: TranslationD
     if config.pretraining is not None:
         earlier = stage_overrides(config.pretraining, overrides)
         settings["before"] = fingerprint(hydra.compose("config", overrides=earlier), earlier)
-    text = json.dumps(settings, sort_keys=True, default=str)
+    text = json.dumps(settings, sort_keys=True, default=lambda node: OmegaConf.to_container(node, resolve=True))
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-
-
-def _plain(node: Any) -> Any:
-    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
 
 
 def _check_one_process(stage: Job) -> None:

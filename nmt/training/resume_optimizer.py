@@ -11,11 +11,7 @@ from nmt.errors import UserError
 
 
 def changed_settings(checkpoint: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
-    """Return the names of changed settings of the optimizer, and "schedule" if one of its settings changed.
-
-    Raises:
-        UserError: the optimizer is of another class, which cannot use the state of the former one.
-    """
+    """Return the names of changed settings of the optimizer, and "schedule" if one of its settings changed."""
     class_before, class_now = (flatten_settings(settings).get("optimizer._target_") for settings in (before, now))
     if class_before != class_now:
         raise UserError(
@@ -25,6 +21,12 @@ def changed_settings(checkpoint: str, before: Mapping[str, Any], now: Mapping[st
     keys = [key.split(".") for key in find_changes(before, now)]
     of_optimizer = {names[0] for group, *names in keys if group == "optimizer" and names}
     return of_optimizer | {group for group, *_ in keys if group == "schedule"}
+
+
+def without_settings(schedule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the state of a schedule says of the past, for a schedule with other settings or of another class."""
+    past = {key: schedule[key] for key in ("last_epoch", "_step_count", "_last_lr") if key in schedule}
+    return past | {"lr_lambdas": ()}  # which LambdaLR reads
 
 
 def apply_settings(trainer: Trainer, settings: Mapping[str, Any], *, had_schedule: bool) -> None:

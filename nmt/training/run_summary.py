@@ -118,12 +118,15 @@ def keep_summary(folder: Path, earlier: EarlierTraining, sweep: Path | None = No
 
 def _finish(summary: RunSummary, earlier: EarlierTraining, sweep: Path | None, *, requeues: bool) -> None:
     """Write the summary, close the loggers, requeue the job, and log how to resume."""
-    status, folder = summary.entries["status"], summary.folder
+    status, folder, unwritten = summary.entries["status"], summary.folder, None
     try:
         summary.write()
     except OSError as error:  # a full disk must not hide the run's own error
         log.error("%s: cannot be written (%s)", error.filename, error.strerror)
+        unwritten = error
     _close(summary.loggers, exit_code=0 if status == "completed" else 1)
+    if unwritten and status == "completed":
+        raise unwritten
     if requeues and rank_zero_only.rank == 0 and IS_JOB not in os.environ:  # what started a job requeues it
         requeue()
     if summary.started:

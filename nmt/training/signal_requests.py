@@ -56,7 +56,11 @@ class SignalRequests:
     def obey(self, request: Request, trainer: Trainer) -> None:
         """Requeue the job or raise what ends the run, as the request asks."""
         if request == Request.REQUEUE:
-            self._requeue(trainer.is_global_zero)
+            if self.submitit:
+                with suppress(SystemExit):
+                    self.submitit(SUBMITIT, None)
+            elif trainer.is_global_zero and IS_JOB not in os.environ:  # or the sweep requeues when all jobs have saved
+                requeue()
             trainer.strategy.barrier()  # because SLURM may end the other ranks as soon as one has left
         if request in (Request.REQUEUE, Request.TERMINATE):
             raise SIGTERMException(self.end_signal)
@@ -72,10 +76,3 @@ class SignalRequests:
         requests = {signal.SIGINT: Request.INTERRUPT} | dict.fromkeys(END_SIGNALS, Request.TERMINATE)
         default = Request.REQUEUE if self.submitit or in_slurm() else Request.SAVE
         self.pending.append(requests.get(number, default))
-
-    def _requeue(self, is_first_rank: bool) -> None:
-        if self.submitit:
-            with suppress(SystemExit):
-                self.submitit(SUBMITIT, None)
-        elif is_first_rank and IS_JOB not in os.environ:  # or the sweep requeues, when all its jobs have saved
-            requeue()

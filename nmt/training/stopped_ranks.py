@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from pytorch_lightning import Callback, LightningModule, Trainer
 
@@ -29,6 +30,7 @@ class StoppedRanks(Callback):
     def __init__(self, seconds: float = 15.0):  # between two signs of life
         self.seconds = seconds
         self.ended = threading.Event()
+        self.warns = True
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start to send and to listen, if there are several ranks."""
@@ -36,6 +38,10 @@ class StoppedRanks(Callback):
             endpoint, rank = open_socket(os.environ["MASTER_ADDR"]), trainer.global_rank
             ranks = gather_from_ranks({rank: (endpoint.getsockname()[:2], os.getpid())})
             threading.Thread(target=self.watch, args=(endpoint, rank, ranks), daemon=True).start()
+
+    def on_exception(self, *_: Any) -> None:
+        """Warn no more, because other ranks end too; but send, or they would name this one while it ends."""
+        self.warns = False
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """End the thread."""
@@ -54,7 +60,7 @@ class StoppedRanks(Callback):
             heard = _listen(endpoint, self.seconds) & others
             missed = {other: times + 1 for other, times in missed.items()} | dict.fromkeys(heard, 0)
             silent = {other for other, times in missed.items() if times >= MISSED}
-            if rank == min(neighbours - silent):
+            if self.warns and rank == min(neighbours - silent):
                 for other in sorted(silent - warned):
                     (host, _), process = ranks[other]
                     log.warning(

@@ -24,11 +24,7 @@ class Transfer(NamedTuple):
 def initialize_from(
     path: str, model: nn.Module, languages: Sides, fresh: Sequence[str], user_dir: str | None
 ) -> dict[str, object]:
-    """Give `model` the weights of a run with the same vocabularies.
-
-    Returns:
-        What the run's summary says of it.
-    """
+    """Give `model` the weights of a run with the same vocabularies; return what the run's summary says of it."""
     try:
         run = TrainedRun(path, user_dir)
     except UserError as error:

@@ -23,13 +23,11 @@ from nmt.training.lightning_internals import logged_step
 from nmt.training.lightning_module import TrainingModule
 from nmt.translate.layers import Layer, to_layers
 
-TABLE_COLUMNS = ["source", "reference", "translation"]
-
 
 class Sample(NamedTuple):
     """A translated sentence as text, and its alignment and traces over the pieces of both sides."""
 
-    texts: list[str]  # as in TABLE_COLUMNS
+    texts: list[str]  # source, reference, translation
     source_pieces: list[str]
     target_pieces: list[str]
     alignment: np.ndarray
@@ -105,7 +103,7 @@ def _write_to_wandb(logger: Logger, samples: list[Sample], step: int) -> None:
     """Log all samples of a validation in the row that its scores complete."""
     from wandb import Image, Table
 
-    values = {"valid/translations": Table(TABLE_COLUMNS, [one.texts for one in samples])}
+    values = {"valid/translations": Table(["source", "reference", "translation"], [one.texts for one in samples])}
     for number, sample in enumerate(samples):  # one key each, because W&B shows the images of a list at one size
         values |= {f"valid/{name}_{number}": Image(image) for name, image in _images(sample)}
     logger.experiment.log(values, commit=False)

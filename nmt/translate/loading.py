@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, ListConfig
 
+from nmt.data.candidate_lists import Candidates
 from nmt.data.parallel_text import SIDES
 from nmt.errors import ConfigurationError
 from nmt.model.kernels.graphed_loop import CudaRecorder, Recorder
@@ -54,7 +55,7 @@ def load_translator(settings: DictConfig) -> tuple[list[TrainedRun], TextTransla
         source_end=ensemble.source_end,
         device=_choose_device(settings.device),
         candidates=candidates,
-        record=_make_recorder(settings.device, settings.graphs),
+        record=_make_recorder(settings.device, settings.graphs, candidates),
     )
     return runs, translator
 
@@ -102,14 +103,14 @@ def make_translator(
         int8: Use 8-bit integer products, on the CPU.
         graphs: Run the steps of a search as graphs, on a GPU.
     """
-    model, record = _take_model(run, device, int8), _make_recorder(device, graphs)
+    model, lists = _take_model(run, device, int8), run.candidates(candidates)
     return TextTranslator(
         model,
         run.languages,
         source_end=run.config.data.source_end,
         device=_choose_device(device),
-        candidates=run.candidates(candidates),
-        record=record,
+        candidates=lists,
+        record=_make_recorder(device, graphs, lists),
     )
 
 
@@ -119,12 +120,14 @@ def _take_model(run: TrainedRun, device: str, int8: bool) -> Translator:
     return quantize_decoder(run.model) if int8 else run.model
 
 
-def _make_recorder(device: str, graphs: bool) -> Recorder | None:
+def _make_recorder(device: str, graphs: bool, candidates: Candidates | None) -> Recorder | None:
+    if graphs and candidates is not None:  # whose weights are others for each batch
+        raise ConfigurationError("graphs=true: has no effect on candidate lists. Fix: graphs=false or candidates=false")
     if graphs and _choose_device(device) == "cpu":
         raise ConfigurationError(
             "graphs=true: needs an NVIDIA GPU. Fix: device=cuda where there is one, or graphs=false"
         )
-    return CudaRecorder() if graphs else None
+    return CudaRecorder(_choose_device(device)) if graphs else None
 
 
 def _choose_device(name: str) -> str:
@@ -153,6 +156,11 @@ def _check_same_vocabularies(first: TrainedRun, other: TrainedRun) -> None:
             raise ConfigurationError(
                 f"runs: {first.folder} and {other.folder} have different {side} vocabularies. Fix: combine runs that "
                 "were trained on the same data with the same data.vocabulary"
+            )
+        if one.preprocessing != two.preprocessing:
+            raise ConfigurationError(
+                f"runs: {first.folder} and {other.folder} prepare {side} text in different ways. Fix: combine runs "
+                f"with the same data.{side}"
             )
 
 

@@ -161,7 +161,7 @@ function listFacts() {
   const link = make("a", { href: "#not_compared" }, `${left.length} not compared`);
   const facts = [
     makeCount(rows.length, "system"),
-    hasSeveralRuns ? makeCount(runs.length, "run") : null,
+    hasSeveralRuns ? makeCount(new Set(runs.map(({ folder }) => folder)).size, "run") : null,
     makeCount(count, "sentence"),
     make("span", {}, "baseline ", make("b", {}, baseline)),
     make("span", {}, `sacrebleu ${signature}`),

@@ -15,12 +15,15 @@ function placeSection(id, section) {
   place.style.minHeight = `${place.offsetHeight}px`;
   const restore = old && section ? rememberView(old) : () => {};
   place.replaceChildren(...[section].filter(isGiven));
+  if (!section) [`${id} legend`, `${id} charts`].forEach((name) => repaintFunctions.delete(name));
   restore(section);
   requestAnimationFrame(() => requestAnimationFrame(() => (place.style.minHeight = "")));
   const links = [...document.querySelectorAll("section.part")].map((part) =>
     make("a", { href: `#${part.id}` }, findById(`${part.id}_title`).textContent),
   );
-  findById("navigation").replaceChildren(...links);
+  const navigation = findById("navigation");
+  const listTexts = (elements) => [...elements].map((link) => link.textContent).join("\n");
+  if (listTexts(links) !== listTexts(navigation.children)) navigation.replaceChildren(...links);
 }
 
 /** Return what tells an element from the others of its tag; for an image an empty text. */

@@ -189,7 +189,7 @@ def watch_files(folders: Sequence[str]) -> dict[Path, tuple[int, int]]:
     """Return time and size of each small file of the runs in these folders, and the folders of runs that begin."""
     states: dict[Path, tuple[int, int]] = {}
     for folder in folders:
-        for place, inner, names in os.walk(folder):
+        for place, inner, names in os.walk(folder, followlinks=True):
             path = Path(place)
             if COMPOSITION in inner:
                 states[path] = (0, 0)

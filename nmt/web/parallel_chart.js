@@ -77,7 +77,6 @@ function drawPaths({ lines, scoreName, worth, note, clearNote }, layout) {
     const score = line.score.toFixed(2);
     const select = () => {
       paths.forEach((other) => other.classList.toggle("selected", other === path));
-      path.parentNode.append(path); // above the other lines
       note.replaceChildren(`${line.label} · ${scoreName} `, make("b", {}, score));
     };
     const deselect = () => {
@@ -91,11 +90,12 @@ function drawPaths({ lines, scoreName, worth, note, clearNote }, layout) {
       role: "img",
       "aria-label": `${line.label}: ${scoreName} ${score}`,
       style: { stroke: colour },
-      onpointerenter: select,
-      onpointerleave: deselect,
-      onfocus: () => {
-        if (!path.matches(".selected")) select(); // because moving a path focuses it again
+      onpointerenter: () => {
+        path.parentNode.append(path); // above the other lines
+        select();
       },
+      onpointerleave: deselect,
+      onfocus: select,
       onblur: deselect,
     });
     return path;

@@ -23,6 +23,12 @@ const chosen = {
 };
 const findRun = (name) => runs.findIndex((run) => run.name === name);
 
+/** Focus a button of the pager, which is made anew for each page, or the other one if it is off. */
+function focusButton(id) {
+  const other = id === "next" ? "previous" : "next";
+  findById(findById(id).disabled ? other : id).focus({ preventScroll: true });
+}
+
 /** The part of the page that compares the translations of two or more runs. */
 class SentenceBrowser {
   constructor() {
@@ -178,6 +184,7 @@ class SentenceBrowser {
       const onclick = async () => {
         chosen.page += step;
         await this.showPage();
+        focusButton(id);
         findById("sentences").scrollIntoView();
       };
       const attributes = { id, "aria-label": label, disabled, onclick };

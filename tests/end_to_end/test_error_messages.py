@@ -59,6 +59,7 @@ MISTAKES = {
     "size=512": "size=512: no such choice. Fix: choose base,.*tiny",
     "-m attention=additive,dot debug=null": "debug=null: no such choice. Fix: leave it out, or choose overfit, steps",
     "data.test=tst": "data.test=tst: no such test set. Fix: choose test, long, valid",
+    "data.test=earlier.1": "data.test='earlier.1': not a valid name for a folder of the run",
     "data.tests.news.source=x": "data.tests.news.source: no such key. Fix: choose split, count",
     "+data.tests.news.split=test": r"data.tests.news.count must be given. Fix: data.tests.news.count=VALUE$",
     "data.tests.tset.count=5": r"data.tests.tset.split must be given. Fix: data.tests.tset.split=VALUE$",

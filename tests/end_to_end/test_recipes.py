@@ -348,6 +348,12 @@ def test_a_recipe_that_is_not_trained_differs_from_a_trained_one_in_numbers_alon
     assert stages[0] == stages[1]
 
 
+@pytest.mark.parametrize("name", recipes())
+def test_a_recipe_keeps_its_learning_rate_while_one_batch_is_overfitted(name):
+    config = configured(f"experiment={name}", "debug=overfit")
+    assert (config.schedule.after, config.optimizer.lr) == (None, 0.01)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in recipes() if name not in TRAINED])
 def test_a_recipe_trains_two_steps(name, tmp_path_factory, tmp_path, capfd, monkeypatch):

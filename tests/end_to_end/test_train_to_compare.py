@@ -414,3 +414,7 @@ def test_runs_with_different_vocabularies_cannot_form_an_ensemble(run, tmp_path)
     )
     stderr = command("translate", f"runs=[{run},{tmp_path}/other]", stdin=b"a\n", check=False).stderr
     assert f"runs: {run} and {tmp_path}/other have different source vocabularies" in stderr
+    same_words = (f"data.vocabulary.run={run}", "data.target.lowercase=true")
+    command("train", *TINY, *same_words, "trainer.max_steps=1", "logger=none", f"hydra.run.dir={tmp_path}/lower")
+    stderr = command("translate", f"runs=[{run},{tmp_path}/lower]", stdin=b"a\n", check=False).stderr
+    assert f"runs: {run} and {tmp_path}/lower prepare target text in different ways" in stderr

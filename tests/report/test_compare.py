@@ -300,6 +300,29 @@ def test_the_tokenizer_is_read_from_its_setting_and_not_from_the_signature(sweep
     assert read_evaluation(path.parents[1], "test").tokenization == {"tokenize": "char", "lowercase": False}
 
 
+def test_runs_on_other_texts_are_another_system(sweep, tmp_path):
+    """Seed 2 was trained after a text had changed, though its settings name the same files."""
+    for folder in sweep.glob("attention=*"):
+        digest = "new" if folder.name.endswith("additive,seed=2") else "old"
+        summary = json.loads((folder / "summary.json").read_text())
+        (folder / "summary.json").write_text(json.dumps(summary | {"data": digest}))
+    _, text, tables = compared(tmp_path, sweep)
+    additive = [row for row in tables["systems"] if "additive" in row["system"]]
+    assert [row["settings"]["data.texts"] for row in additive] in (["old", "new"], ["new", "old"])
+    assert "data.texts" in text
+    (sweep / "attention=dot,seed=1" / "summary.json").write_text(json.dumps(summary | {"data": None}))
+    _, _, tables = compared(tmp_path, sweep)  # of a run from before this was stored the texts are not known
+    assert len([row for row in tables["systems"] if "additive" in row["system"]]) == 1
+
+
+def test_the_time_is_that_of_the_training_where_it_is_known(sweep, tmp_path):
+    summary = sweep / "attention=additive,seed=2" / "summary.json"
+    summary.write_text(json.dumps(json.loads(summary.read_text()) | {"train_seconds": 10.0}))
+    _, _, tables = compared(tmp_path, sweep)
+    (row,) = (row for row in tables["systems"] if row["system"] == "attention=additive")
+    assert row["seconds"]["mean"] == (61.0 + 10.0) / 2
+
+
 def test_seeds_are_one_system_and_the_best_system_comes_first(sweep, tmp_path):
     _, _, tables = compared(tmp_path, sweep)
     best, baseline = tables["systems"]

@@ -65,8 +65,12 @@ def test_a_shared_model_that_was_evaluated_is_read_with_its_settings(tmp_path):
 def test_each_run_under_a_folder_is_listed_once(tmp_path):
     for name in ("seed=10", "seed=2", "seed=1"):
         write_run(tmp_path / "many" / "sweep" / name)
+    write_run(tmp_path / "other disk")
+    (tmp_path / "many" / "sweep" / "seed=3").symlink_to(tmp_path / "other disk")
+    (tmp_path / "many" / "sweep" / "once more").symlink_to(tmp_path / "many")  # an endless path
+    (tmp_path / "many" / "②").mkdir()
     runs = find_runs([str(tmp_path / "many"), str(tmp_path / "many" / "sweep" / "seed=2")])
-    assert [run.name for run in runs] == ["seed=1", "seed=2", "seed=10"]
+    assert sorted(run.folder.resolve().name for run in runs) == ["other disk", "seed=1", "seed=10", "seed=2"]
 
 
 @pytest.mark.parametrize("named", ["", "many", "many/sweep"])

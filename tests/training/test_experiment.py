@@ -219,6 +219,13 @@ def test_the_error_of_a_run_survives_a_summary_that_cannot_be_written(tmp_path, 
     assert "cannot be written" in caplog.text
 
 
+def test_a_run_without_a_place_for_its_results_does_not_end_as_completed(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with pytest.raises(FileNotFoundError), keep_summary(folder, EarlierTraining()):
+        shutil.rmtree(folder)
+
+
 def test_the_best_checkpoint_is_relative_to_a_folder_reached_by_a_link(tmp_path):
     (tmp_path / "disk" / "run").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "disk")

@@ -109,20 +109,6 @@ def test_validates_by_the_clock(tmp_path):
     assert all(answers(tmp_path, lightning.validates_by_the_clock, val_check_interval="00:00:01:00"))
 
 
-def test_replace_step_limit(tmp_path):
-    limits = answers(tmp_path, lambda trainer: lightning.replace_step_limit(trainer, 3), max_steps=4)
-    assert limits == [4, 3, 3]
-
-
-def test_forget_interrupted_validation(tmp_path):
-    stopped = trainer(tmp_path)
-    stopped.fit(Model())
-    counts = stopped.fit_loop.epoch_loop.val_loop.batch_progress.total
-    counts.ready += 2
-    lightning.forget_interrupted_validation(stopped)
-    assert counts.ready == counts.completed == BATCHES
-
-
 def test_count_epoch_as_unfinished(tmp_path):
     stopped = trainer(tmp_path, max_steps=2, max_epochs=9)
     stopped.fit(Model())

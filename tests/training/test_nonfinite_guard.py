@@ -20,7 +20,7 @@ def guard(tmp_path):
 
 
 def allows(guard, loss, norm, step=7, sentences=(3, 1)):
-    return guard.allows(loss, norm, step, lambda: list(sentences))
+    return guard.allows(loss, norm, step, lambda: list(sentences), str)
 
 
 def reports(guard):

@@ -48,6 +48,13 @@ def test_a_rank_that_ceases_is_named_once_with_what_to_type(caplog):
     ]
 
 
+def test_a_rank_that_ends_with_an_error_names_no_other(caplog):
+    with running_ranks(2) as ranks:
+        ranks[0].on_exception(None, None, RuntimeError())
+        stop(ranks[1])
+    assert caplog.messages == []
+
+
 def test_the_first_rank_is_named_by_the_next(caplog):
     with running_ranks(2) as ranks:
         stop(ranks[0])

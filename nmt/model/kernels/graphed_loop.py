@@ -17,7 +17,7 @@ from torch.func import functional_call
 from nmt.model.decoder.types import DecoderBound, DecoderState, Features, Trace
 from nmt.model.kernels import weights_once
 from nmt.model.loop import TraceNames, run_loop
-from nmt.model.tree import Tree, leaves_of, map_tree
+from nmt.model.tree import Tree, leaves_of, with_leaves
 
 MOST_GRAPHS = 256  # of different shapes; each keeps a copy of its inputs and outputs
 Tensors = Sequence[Tensor]
@@ -26,16 +26,23 @@ Recorder = Callable[[Callable[[], Tensors]], Recording]
 
 
 class CudaRecorder:
-    """Records functions as CUDA graphs. They share memory, because none runs while another one's results are needed."""
+    """Records functions as CUDA graphs. They share memory, because none runs while another one's results are needed.
 
-    def __init__(self):
-        self.pool = torch.cuda.graph_pool_handle()
+    Args:
+        device: the GPU; None: the current one of the first recording.
+    """
+
+    def __init__(self, device: str | None = None):
+        self.pool, self.device = torch.cuda.graph_pool_handle(), device
+        self.stream: torch.cuda.Stream | None = None
 
     def __call__(self, function: Callable[[], Tensors]) -> Recording:
         """Record a function without arguments."""
+        # torch's own stream for recordings is on one GPU, and operations on another would not be recorded
+        self.stream = self.stream or torch.cuda.Stream(self.device)
         graph = torch.cuda.CUDAGraph()
         # thread_local, because threads of NCCL may call CUDA meanwhile
-        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
             results = function()
         return graph.replay, results
 
@@ -97,8 +104,7 @@ class _Graph:
         # stream of their first use, which is not the one that is recorded
         self.aliases = [parameter.detach().requires_grad_() for parameter in self.parameters]
         self.named_aliases = dict(zip(parameters, self.aliases, strict=True))
-        inputs = iter(self.inputs)
-        self.values = map_tree(lambda _: next(inputs), values)
+        self.values = with_leaves(values, self.inputs)
         self.run_forward, self.outputs = loop.record(self._forward)
         self.output_gradients = [torch.zeros_like(output) for output in compress(self.outputs, self.differentiable)]
         self.run_backward, self.gradients = loop.record(self._backward)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nmt.model.kernels.graphed_loop import MOST_GRAPHS, Recorder, Tensors
-from nmt.model.tree import Tree, leaves_of, map_tree
+from nmt.model.tree import Tree, leaves_of, with_leaves
 
 SENTENCES = 16  # a graph has the rows of a multiple of it
 
@@ -53,8 +53,7 @@ class _Graph:
         self.model = graphed.model
         leaves = zip(leaves_of(values), rows, strict=True)
         self.inputs = [torch.cat([leaf, leaf[:1].expand(count - len(leaf), *leaf.shape[1:])]) for leaf, count in leaves]
-        inputs = iter(self.inputs)
-        self.values = map_tree(lambda _: next(inputs), values)
+        self.values = with_leaves(values, self.inputs)
         self.replay, self.outputs = graphed.record(self._run)
 
     def _run(self) -> Tensors:
@@ -67,6 +66,5 @@ class _Graph:
             fixed[: len(leaf)].copy_(leaf)
         self.replay()
         logits, alignment, *state = (output[: len(leaves[0])] for output in self.outputs)
-        remaining = iter(state)
         # a copy, because a search keeps the alignments of all steps
-        return logits, {"alignment": alignment.clone()}, map_tree(lambda _: next(remaining), self.state)
+        return logits, {"alignment": alignment.clone()}, with_leaves(self.state, state)

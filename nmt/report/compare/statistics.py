@@ -135,7 +135,7 @@ def _make_row(system: System, difference: dict[str, Any] | None, curves: Mapping
         "validation": mean_and_deviation([member.best.get("score") for member in members]),
         "parameters": total if is_number(total) else None,
         "tokens_per_second": mean_and_deviation([_find_speed(member, curves) for member in members]),
-        "seconds": mean_and_deviation([summary.get("wall_seconds") for summary in summaries]),
+        "seconds": mean_and_deviation([member.seconds for member in members]),
         "steps": mean_and_deviation([summary.get("steps") for summary in summaries]),
         "settings": system.settings,
     }

@@ -53,6 +53,11 @@ class RunFolder:
         return self.trained or self.folder
 
     @property
+    def seconds(self) -> Any:
+        """The time of the training; for a run from before this was stored, that of the whole command."""
+        return self.summary.get("train_seconds", self.summary.get("wall_seconds"))
+
+    @property
     def best(self) -> dict[str, Any]:
         """The metric and the score of the best checkpoint; empty if there is none."""
         best = self.summary.get("best")
@@ -129,7 +134,7 @@ def refuse_files(paths: Sequence[str]) -> None:
 def _find_runs_under(path: Path) -> Iterator[RunFolder]:
     """Yield the runs under a folder, then the jobs that have not begun; a run's folder holds no other runs."""
     waiting: list[RunFolder] = []
-    for place, inner, files in os.walk(path):
+    for place, inner, files in os.walk(path, followlinks=True):  # a run may lie on another disk
         folder = Path(place)
         if SWEEP in files:
             waiting += _read_waiting_jobs(folder)
@@ -144,7 +149,7 @@ def _find_runs_under(path: Path) -> Iterator[RunFolder]:
 
 def _natural_order(name: str) -> list[tuple[int, Any]]:
     """Sort seed=2 before seed=10."""
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
+    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", name) if part]
 
 
 def _is_trained(folder: Path) -> bool:

@@ -78,7 +78,7 @@ def _describe_run(run: EvaluatedRun, system: int, curves: Curves) -> dict[str, A
         "parameters": summary.get("parameters"),
         "overrides": run.overrides,
         "wandb": find_wandb(run),
-        "seconds": summary.get("wall_seconds"),
+        "seconds": run.seconds,
         "steps": summary.get("steps"),
         "curves": curves.series,
         "config": pack(run.settings.text),
