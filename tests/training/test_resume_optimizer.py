@@ -53,13 +53,16 @@ def test_changed_settings_of_the_optimizer_apply_on_resume(trained, before, now)
     assert steps == [4, 6]  # its state is kept
 
 
-def test_another_schedule_applies_from_a_resume_on(trained):
-    by_steps = ("schedule._target_=torch.optim.lr_scheduler.StepLR", "~schedule.after", "+schedule.step_size=1")
-    trained(*by_steps, "+schedule.gamma=0.5", epochs=2)
-    stored = trained(*by_steps, "+schedule.gamma=0.1", "resume=true", epochs=3)
+def test_another_schedule_applies_from_a_resume_on(trained, tmp_path):
+    (tmp_path / "mine" / "conf" / "schedule").mkdir(parents=True)
+    text = "{_target_: torch.optim.lr_scheduler.StepLR, _partial_: true, step_size: 1, gamma: 0.5}\n"
+    (tmp_path / "mine" / "conf" / "schedule" / "step.yaml").write_text(text)
+    by_steps = (f"user_dir={tmp_path}/mine", "schedule=step")
+    trained(*by_steps, epochs=2)
+    stored = trained(*by_steps, "schedule.gamma=0.1", "resume=true", epochs=3)
     (group,) = stored["optimizer_states"][0]["param_groups"]
     assert group["lr"] == pytest.approx(group["initial_lr"] * 0.5 * 0.5 * 0.1)
-    stored = trained("schedule.after=3", "resume=true", epochs=4)
+    stored = trained(by_steps[0], "schedule.after=3", "resume=true", epochs=4)
     (group,) = stored["optimizer_states"][0]["param_groups"]
     assert group["lr"] == pytest.approx(group["initial_lr"] * 0.25)
 
