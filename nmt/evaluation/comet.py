@@ -82,7 +82,7 @@ def _add_to_evaluation(run: Path, test: str, command: Sequence[str]) -> Score:
     """Score an evaluation, and write the score if nobody has evaluated the run again meanwhile."""
     folder, path = run / test, inside(run, f"{test}/{SCORES}")
     check_writable(folder, str(folder))
-    stored, evaluation = read_json(path), read_evaluation(run, test)
+    evaluation, stored = read_evaluation(run, test), read_json(path)
     segments = _score_sentences(command, evaluation.sentences)
     comet = Score(100 * sum(segments) / len(segments), f"model:{command[2]}", DETAIL)
     with lock_file(folder / LOCK, message=f"{folder}: another process writes its results there; waiting for it"):
