@@ -61,7 +61,7 @@ def _choose_device(trainer: DictConfig) -> str:
 
 
 def is_scored(folder: Path, scoring: Scoring) -> bool:
-    """Return whether a run's best weights were scored so, and it need not be done again.
+    """Return whether a run's best weights were scored in this way, so that it need not be done again.
 
     In TEST/ scores of an ensemble or of any search count, because earlier versions kept every search there. In
     TEST,KEY=VALUE/ those of this search count. Scores of another text or of another counting of BLEU do not.

@@ -24,7 +24,7 @@ from nmt.training.distributed import gather_from_ranks, sum_over_ranks
 from nmt.training.first_nan import find_first_nan
 from nmt.training.lightning_internals import accumulates_gradients
 from nmt.training.nonfinite_guard import NonfiniteGuard
-from nmt.training.resume_optimizer import apply_settings, changed_settings, without_settings
+from nmt.training.resume_optimizer import apply_settings, changed_settings, drop_changes
 
 LOSSES = ("train/loss", "train/penalty")  # per target piece; models without a penalty have only the first
 SCORES = {"valid/loss": "min", "valid/perplexity": "min", "valid/bleu": "max"}  # of a validation, and what is better
@@ -205,7 +205,8 @@ class TrainingModule(pytorch_lightning.LightningModule):
         self.changed_settings = changed_settings(self.trainer.ckpt_path, *settings)
         self.had_schedule = bool(checkpoint["lr_schedulers"])
         if "schedule" in self.changed_settings:  # or torch would restore its former settings
-            checkpoint["lr_schedulers"] = [without_settings(state) for state in checkpoint["lr_schedulers"]]
+            of_schedule = [config["schedule"] for config in settings]
+            checkpoint["lr_schedulers"] = [drop_changes(state, *of_schedule) for state in checkpoint["lr_schedulers"]]
         self.guard.load_state_dict(checkpoint["guard"])
 
     def on_train_start(self) -> None:

@@ -1,9 +1,15 @@
 """Learning-rate schedules; Lightning steps them once an epoch."""
 
+from typing import Any
+
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from nmt.errors import ConfigurationError
+
+
+def constant(optimizer: Optimizer, **_: Any) -> None:
+    """Keep the learning rate, whatever schedule was chosen with these settings."""
 
 
 def halving(optimizer: Optimizer, *, after: int | None = None) -> LambdaLR | None:

@@ -23,9 +23,11 @@ def changed_settings(checkpoint: str, before: Mapping[str, Any], now: Mapping[st
     return of_optimizer | {group for group, *_ in keys if group == "schedule"}
 
 
-def without_settings(schedule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the state of a schedule says of the past, for a schedule with other settings or of another class."""
-    past = {key: schedule[key] for key in ("last_epoch", "_step_count", "_last_lr") if key in schedule}
+def drop_changes(state: Mapping[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a schedule without changed settings, and for another class only what it says of the past."""
+    if before.get("_target_") == now.get("_target_"):
+        return {key: value for key, value in state.items() if before.get(key) == now.get(key)}
+    past = {key: state[key] for key in ("last_epoch", "_step_count", "_last_lr") if key in state}
     return past | {"lr_lambdas": ()}  # which LambdaLR reads
 
 

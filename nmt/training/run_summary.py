@@ -123,9 +123,9 @@ def _finish(summary: RunSummary, earlier: EarlierTraining, sweep: Path | None, *
         summary.write()
     except OSError as error:  # a full disk must not hide the run's own error
         log.error("%s: cannot be written (%s)", error.filename, error.strerror)
-        unwritten = error
+        unwritten = error if status == "completed" else None
     _close(summary.loggers, exit_code=0 if status == "completed" else 1)
-    if unwritten and status == "completed":
+    if unwritten:  # or the command would end as if its results were stored
         raise unwritten
     if requeues and rank_zero_only.rank == 0 and IS_JOB not in os.environ:  # what started a job requeues it
         requeue()

@@ -122,7 +122,9 @@ def _take_model(run: TrainedRun, device: str, int8: bool) -> Translator:
 
 def _make_recorder(device: str, graphs: bool, candidates: Candidates | None) -> Recorder | None:
     if graphs and candidates is not None:  # whose weights are others for each batch
-        raise ConfigurationError("graphs=true: has no effect on candidate lists. Fix: graphs=false or candidates=false")
+        raise ConfigurationError(
+            "graphs=true: does not work with candidate lists. Fix: graphs=false or candidates=false"
+        )
     if graphs and _choose_device(device) == "cpu":
         raise ConfigurationError(
             "graphs=true: needs an NVIDIA GPU. Fix: device=cuda where there is one, or graphs=false"

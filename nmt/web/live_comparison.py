@@ -188,9 +188,14 @@ def leave_out_logs(files: FileStates) -> dict[Path, Any]:
 def watch_files(folders: Sequence[str]) -> dict[Path, tuple[int, int]]:
     """Return time and size of each small file of the runs in these folders, and the folders of runs that begin."""
     states: dict[Path, tuple[int, int]] = {}
+    seen: set[str] = set()
     for folder in folders:
         for place, inner, names in os.walk(folder, followlinks=True):
-            path = Path(place)
+            path, real = Path(place), os.path.realpath(place)
+            if real in seen:  # by a link in a loop
+                inner.clear()
+                continue
+            seen.add(real)
             if COMPOSITION in inner:
                 states[path] = (0, 0)
             for name in WATCHED.intersection(names):

@@ -310,7 +310,7 @@ def test_runs_on_other_texts_are_another_system(sweep, tmp_path):
     additive = [row for row in tables["systems"] if "additive" in row["system"]]
     assert [row["settings"]["data.texts"] for row in additive] in (["old", "new"], ["new", "old"])
     assert "data.texts" in text
-    (sweep / "attention=dot,seed=1" / "summary.json").write_text(json.dumps(summary | {"data": None}))
+    (sweep / "attention=additive,seed=1" / "summary.json").write_text(json.dumps(summary | {"data": None}))
     _, _, tables = compared(tmp_path, sweep)  # of a run from before this was stored the texts are not known
     assert len([row for row in tables["systems"] if "additive" in row["system"]]) == 1
 

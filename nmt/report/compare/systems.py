@@ -147,13 +147,12 @@ def _split_by_kind(
 def _group(runs: Sequence[EvaluatedRun]) -> list[System]:
     """Group runs that differ in the seed alone, and name the groups."""
     settings = [collect_settings(run.settings.config, run.evaluation.search) for run in runs]
-    texts = [run.summary.get("data") for run in runs]
-    if all(isinstance(text, str) for text, run in zip(texts, runs, strict=True) if run.settings.config):
-        # because the same names of files may hold other texts
-        settings = [
-            of_run | ({"data.texts": text} if run.settings.config else {})
-            for of_run, text, run in zip(settings, texts, runs, strict=True)
-        ]
+    texts = [run.summary.get("data") if run.settings.config else None for run in runs]
+    for places in group_seeds(settings):
+        of_system = [texts[place] for place in places]
+        if len(set(map(str, of_system))) > 1 and all(of_system):  # because files of one name may hold other texts
+            for place in places:
+                settings[place] = {**settings[place], "data.texts": str(texts[place])}
     columns = find_differences(settings, [run.settings.choices for run in runs], [run.overrides for run in runs])
     groups = group_seeds(settings)
     members = [[runs[place] for place in places] for places in groups]

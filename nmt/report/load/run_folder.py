@@ -134,8 +134,13 @@ def refuse_files(paths: Sequence[str]) -> None:
 def _find_runs_under(path: Path) -> Iterator[RunFolder]:
     """Yield the runs under a folder, then the jobs that have not begun; a run's folder holds no other runs."""
     waiting: list[RunFolder] = []
+    seen: set[str] = set()
     for place, inner, files in os.walk(path, followlinks=True):  # a run may lie on another disk
-        folder = Path(place)
+        folder, real = Path(place), os.path.realpath(place)
+        if real in seen:  # by a link in a loop
+            inner.clear()
+            continue
+        seen.add(real)
         if SWEEP in files:
             waiting += _read_waiting_jobs(folder)
         elif _is_trained(folder) or _read_members(folder):
