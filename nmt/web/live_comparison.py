@@ -1,6 +1,5 @@
 """Data of a comparison that changes while its runs go on."""
 
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from omegaconf import DictConfig
 from nmt.errors import UserError, first_line
 from nmt.report.comparison import compare_runs
 from nmt.report.load.progress import read_progress
-from nmt.report.load.run_folder import MAX_DEPTH, RunFolder, find_runs, read_sweep_jobs
+from nmt.report.load.run_folder import MAX_DEPTH, RunFolder, find_runs, read_sweep_jobs, walk
 from nmt.runs.folder import CHECKPOINTS, COMPOSITION, METRICS, SAMPLES, SCORES, SUMMARY, SWEEP
 from nmt.system.files import dump_json
 from nmt.system.load import measure_load
@@ -188,14 +187,8 @@ def leave_out_logs(files: FileStates) -> dict[Path, Any]:
 def watch_files(folders: Sequence[str]) -> dict[Path, tuple[int, int]]:
     """Return time and size of each small file of the runs in these folders, and the folders of runs that begin."""
     states: dict[Path, tuple[int, int]] = {}
-    seen: set[str] = set()
     for folder in folders:
-        for place, inner, names in os.walk(folder, followlinks=True):
-            path, real = Path(place), os.path.realpath(place)
-            if real in seen:  # by a link in a loop
-                inner.clear()
-                continue
-            seen.add(real)
+        for path, inner, names in walk(folder):
             if COMPOSITION in inner:
                 states[path] = (0, 0)
             for name in WATCHED.intersection(names):

@@ -134,13 +134,7 @@ def refuse_files(paths: Sequence[str]) -> None:
 def _find_runs_under(path: Path) -> Iterator[RunFolder]:
     """Yield the runs under a folder, then the jobs that have not begun; a run's folder holds no other runs."""
     waiting: list[RunFolder] = []
-    seen: set[str] = set()
-    for place, inner, files in os.walk(path, followlinks=True):  # a run may lie on another disk
-        folder, real = Path(place), os.path.realpath(place)
-        if real in seen:  # by a link in a loop
-            inner.clear()
-            continue
-        seen.add(real)
+    for folder, inner, files in walk(path):
         if SWEEP in files:
             waiting += _read_waiting_jobs(folder)
         elif _is_trained(folder) or _read_members(folder):
@@ -150,6 +144,18 @@ def _find_runs_under(path: Path) -> Iterator[RunFolder]:
         if len(folder.parts) - len(path.parts) >= MAX_DEPTH:
             inner.clear()
     yield from waiting
+
+
+def walk(folder: str | Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Walk like os.walk, also along links, because a run may lie on another disk; each folder once."""
+    seen: set[str] = set()
+    for place, inner, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:
+            inner.clear()
+        else:
+            seen.add(real)
+            yield Path(place), inner, files
 
 
 def _natural_order(name: str) -> list[tuple[int, Any]]:
